@@ -51,12 +51,12 @@ size_t python_merge(const struct merge_input *in, struct merged_frame *out)
 	size_t bare = 0, orphans = 0;
 	bool edge;
 
-	if (!in->native_cut && !in->python_cut) {
+	if (!in->native_cut && !in->python_cut && !in->within) {
 		bare = loops > calls ? loops - calls : 0;
 		orphans = calls > loops ? calls - loops : 0;
 	}
 	/* One alone is about to get its frame, or has just given it back: what it does is its caller's. */
-	edge = bare == 1 && in->n_python;
+	edge = bare == 1 && in->n_python && in->has_lock;
 	for (size_t i = 0; i < in->n_native; i++) {
 		if (!loops && i == in->interpreter)
 			while (add_call(&c))

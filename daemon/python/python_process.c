@@ -255,7 +255,7 @@ static bool is_gil(const struct foreign_memory *memory, const struct so_python *
 }
 
 static int check_gil(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t runtime,
-		     uint64_t interpreter, __u64 *gil, struct so_error *err)
+		     uint64_t interpreter, struct so_python_place *place, struct so_error *err)
 {
 	uint64_t address = runtime + layout->runtime_gil;
 
@@ -264,7 +264,10 @@ static int check_gil(const struct foreign_memory *memory, const struct python_la
 	if (!is_gil(memory, &layout->walker, address))
 		return so_err(err, -EINVAL, "CPython 3.%u: its lock (GIL) is not where it should be",
 			      layout->version & 0xff);
-	*gil = layout->runtime_gil ? address : 0;
+	if (layout->runtime_gil)
+		place->gil = address;
+	else
+		place->main_interpreter = interpreter;
 	return 0;
 }
 
@@ -288,7 +291,7 @@ static int find_rest(const struct foreign_memory *memory, const struct python_th
 	if (!kept)
 		return starting(err);
 	/* The main interpreter is the oldest, and the oldest are last. */
-	ret = check_gil(memory, layout, process->runtime, threads[kept - 1].interpreter, &process->place.gil, err);
+	ret = check_gil(memory, layout, process->runtime, threads[kept - 1].interpreter, &process->place, err);
 	ret = ret
 		      ?: python_storage__find(memory, layout, process->runtime, locals, threads, kept,
 					      &process->place.tss, err);

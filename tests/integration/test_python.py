@@ -361,6 +361,35 @@ def test_generators(version):
     assert asked > 0.9 * recording.samples, recording.examples("python3", 5)
 
 
+def test_subinterpreters(version):
+    """A thread within another interpreter: its frames there are in their place, and up to 3.11 its caller's too."""
+    modules = "_xxsubinterpreters" if number(version) < (3, 13) else "_interpreters"
+    if run([interpreter(version), "-c", f"import {modules}"]).returncode:
+        raise Skip(f"this CPython {version} has no module {modules}")
+    recording = record_script(version, "py_subinterpreters.py", 30, duration=3).check_totals()
+    whole = below = 0
+    for stack, n in recording.stacks.items():
+        at = next((i for i, f in enumerate(stack) if f.startswith("innermost (within.py:")), None)
+        if at is None:
+            continue
+        frames = stack[: at + 1]
+        assert any(f.startswith("within (within.py:11)") for f in frames), stack
+        loops = [i for i, f in enumerate(frames) if re.fullmatch(r"_PyEval_EvalFrameDefault([.].*)?", f)]
+        first = next(i for i, f in enumerate(frames) if f.startswith(("<module> (<string>", "<module> (<script>")))
+        below += n
+        if number(version) < (3, 12):
+            assert not loops and any(f.startswith("enter (py_subinterpreters.py:") for f in frames[:first]), stack
+        else:
+            # The caller's are not read, and what calls the loop there is a native frame.
+            assert not python_frames(frames[:first]) and all(i < first for i in loops), stack
+            assert any("_interpreters" in f or f == "interp_run_string" for f in frames[:first]), stack
+        whole += n
+    assert whole == below > 0.9 * recording.samples, recording.examples("python3", 3)
+    python = recording.stats["python"]
+    if not is_free_threaded(version):
+        assert python["gil"] > 0.99 * python["samples"] > 0, python
+
+
 def test_in_place_of_the_lock(version):
     """What threads of a free-threaded build wait for: pauses of the collector, and objects of others."""
     for kind, function, state in (("pauses", "spins", "stop-the-world"), ("locks", "stores", "object-lock")):
@@ -392,6 +421,7 @@ for _test, _versions in (
     (test_released, VERSIONS),
     (test_starting_and_ending, VERSIONS),
     (test_generators, VERSIONS),
+    (test_subinterpreters, VERSIONS),
     (test_parallel, [v for v in VERSIONS if is_free_threaded(v)]),
     (test_in_place_of_the_lock, [v for v in VERSIONS if is_free_threaded(v)]),
 ):

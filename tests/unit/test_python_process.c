@@ -34,7 +34,7 @@ static void test_lock(void **state)
 		walker = &w.process.walker;
 		thread = python_walk__thread(&w.memory, &w.process, shown.thread);
 		gil = w.process.place.gil;
-		if (!gil)
+		if (!(walker->flags & SO_PYTHON_GIL_RUNTIME))
 			gil = foreign_memory__u64(&w.memory, foreign_memory__u64(&w.memory, thread + walker->interp) +
 								     walker->interp_gil);
 		if (w.process.layout.free_threaded) {
