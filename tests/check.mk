@@ -41,6 +41,7 @@ pythons-built:
 	-tests/pythons/build $(PYTHONS) 3.13t
 	-tests/pythons/build $(PYTHONS) 3.14t
 	-tests/pythons/build $(PYTHONS) 3.15t
+	-tests/pythons/build $(PYTHONS) 3.13-clang
 
 ALL_CPUS  = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 RUN_TESTS = MAKEFLAGS= STAKEOUT_BUILD=$(BUILD) STAKEOUT_SANITIZE=$(SANITIZE) STAKEOUT_LOAD_SECONDS=$(LOAD_SECONDS) \

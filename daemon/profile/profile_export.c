@@ -290,6 +290,8 @@ static size_t merged_locations(struct profile_export *x, struct stack *stack, si
 		.entries = x->entries,
 		.native_cut = r->cause != SO_TRUNC_NONE,
 		.python_cut = r->python != SO_PYTHON_STATE_COMPLETE,
+		.within = r->flags & SO_STACK_SUBINTERPRETER,
+		.has_lock = r->flags & (SO_STACK_GIL | SO_STACK_NO_GIL),
 	};
 	size_t n_merged;
 

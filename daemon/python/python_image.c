@@ -22,6 +22,7 @@ struct search {
 	struct python_image found;
 	bool has_runtime;
 	bool too_old;        /* an interpreter without _PyRuntime, so before 3.7 */
+	bool pypy;           /* another interpreter of Python */
 	uint64_t version_at; /* ELF virtual address of Py_Version; 0: none */
 	/* Of the functions that return a thread-local variable; 0: none */
 	uint64_t own_reader, current_reader;
@@ -83,6 +84,8 @@ static void look_in_dynamic_symbols(struct search *s)
 	if (!python_symbols__find(&s->image, &dynamic, "_PyRuntime", &symbol)) {
 		s->too_old = python_symbols__find(&s->image, &dynamic, "PyEval_EvalFrameEx", &symbol) &&
 			     python_symbols__find(&s->image, &dynamic, "Py_GetVersion", &symbol);
+		/* What its program calls in its library (pypy/goal/targetpypystandalone.py). */
+		s->pypy = !s->too_old && python_symbols__find(&s->image, &dynamic, "pypy_main_startup", &symbol);
 		return;
 	}
 	s->found.runtime = symbol.st_value;
@@ -279,6 +282,8 @@ int python_image__read(int fd, const char *path, const struct debug_root *debug_
 	if (ret < 0)
 		return ret == -ENOEXEC ? -ENOENT : ret;
 	ret = look_for_runtime(&s);
+	if (ret == 0 && s.pypy)
+		return so_err(err, -ENOTSUP, "PyPy is not supported: only its native frames are shown");
 	if (ret == 0 && !s.has_runtime && !s.too_old)
 		return -ENOENT;
 	ret = ret ?: find_version(&s, path, err);

@@ -58,7 +58,7 @@ static inline bool python_image__is_loop(const struct python_image *image, uint6
  * path: what the process calls the file; its name helps with versions before 3.11, which do not hold their version as a
  * symbol. debug_root: where separate debug files are looked up, or NULL. -ENOENT: no interpreter in this file; that
  * takes some 15 us however large it is, but for programs with a .symtab, which is read. -ENOTSUP: one that is not
- * supported, and err names it ("CPython 3.7.16", "CPython 3.15.0a2 (pre-release)"). -EINVAL: damaged. -ENOMEM.
+ * supported, and err names it ("CPython 3.7.16", "CPython 3.15.0a2 (pre-release)", "PyPy"). -EINVAL: damaged. -ENOMEM.
  */
 int python_image__read(int fd, const char *path, const struct debug_root *debug_root, struct python_image *out,
 		       struct so_error *err);

@@ -41,6 +41,8 @@
 #define OBJECT .object_type = 8, .type_name = 24
 /* struct _gil_runtime_state */
 #define GIL_FIELDS .gil_holder = 8, .gil_locked = 16
+/* _PyRuntimeState: from ceval.gil to gilstate.tstate_current, the same in 3.8 to 3.11. */
+#define GIL_TO_CURRENT 216
 
 #define STR_BEFORE_3_12                                                                         \
 	{                                                                                       \
@@ -63,6 +65,7 @@
 			.frame = 24,                                                                        \
 			.interp = 16,                                                                       \
 			GIL_FIELDS,                                                                         \
+			.gil_current = GIL_TO_CURRENT,                                                      \
 			.frame_code = 32,                                                                   \
 			.frame_back = 24,                                                                   \
 			.frame_instruction = (lasti),                                                       \
@@ -110,6 +113,7 @@ static const struct python_layout layouts[] = {
 			.cframe_frame = 8,
 			.interp = 16,
 			GIL_FIELDS,
+			.gil_current = GIL_TO_CURRENT,
 			.frame_code = 32,
 			.frame_back = 48,
 			.frame_instruction = 56, /* prev_instr */

@@ -49,11 +49,14 @@ size_t python_merge(const struct merge_input *in, struct merged_frame *out)
 	size_t loops = count_loops(in), calls = count_calls(in);
 	/* Calls of the loop, from the leaf, that have no frames; and calls whose native frame is missing there. */
 	size_t bare = 0, orphans = 0;
+	bool edge;
 
-	if (!in->native_cut && !in->python_cut) {
+	if (!in->native_cut && !in->python_cut && !in->within) {
 		bare = loops > calls ? loops - calls : 0;
 		orphans = calls > loops ? calls - loops : 0;
 	}
+	/* One alone is about to get its frame, or has just given it back: what it does is its caller's. */
+	edge = bare == 1 && in->n_python && in->has_lock;
 	for (size_t i = 0; i < in->n_native; i++) {
 		if (!loops && i == in->interpreter)
 			while (add_call(&c))
@@ -66,8 +69,9 @@ size_t python_merge(const struct merge_input *in, struct merged_frame *out)
 		for (; loops && orphans; orphans--)
 			add_call(&c);
 		if (bare) {
+			if (!edge)
+				add(&c, MERGED_NATIVE, i);
 			bare--;
-			add(&c, MERGED_NATIVE, i);
 		} else if (!add_call(&c)) {
 			add(&c, MERGED_NATIVE, i);
 		}

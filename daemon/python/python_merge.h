@@ -35,15 +35,19 @@ struct merge_input {
 	 */
 	size_t interpreter;
 	bool native_cut, python_cut; /* frames at the outer end are missing */
+	bool within; /* another interpreter than the first: the Python frames are those of the innermost calls */
+	/* The thread has the interpreter's lock, or there is none: else no call of the loop begins or ends. */
+	bool has_lock;
 };
 
 /*
  * Leaf first into `out`, which has room for n_native + n_python + 1; returns the number.
  *
  * Calls and their frames are matched from the outermost end, where both are sure: a sample may hit a call of the loop
- * that has not made its frame yet, or has dropped it already; such a call stays a native frame. Where the native stack
- * was cut they are matched from the innermost end, and Python frames beyond the cut follow it. A call of the loop for
- * which there are no frames stays native.
+ * that has not made its frame yet, or has dropped it already, as a generator does each time it is resumed. Such a call
+ * is left out, and what it calls follows its caller. Where the native stack was cut, or in
+ * another interpreter, they are matched from the innermost end, and Python frames beyond the cut follow it. Calls of the loop for which there are no frames for another reason
+ * stay native.
  */
 size_t python_merge(const struct merge_input *in, struct merged_frame *out);
 

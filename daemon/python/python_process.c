@@ -174,18 +174,12 @@ static bool is_code(const struct foreign_memory *memory, const struct python_lay
 
 enum frames { NO_FRAMES, GOOD_FRAMES, BAD_FRAMES };
 
-/* Whether a thread's frames are where the layout has them: the first one that is reached has a code object. */
-static enum frames look_at_frames(const struct foreign_memory *memory, const struct python_layout *layout,
-				  uint64_t state)
+static enum frames look_from(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t frame)
 {
 	const struct so_python *walker = &layout->walker;
-	uint64_t frame, code;
+	uint64_t code;
 	uint8_t owner;
 
-	if (!read_u64(memory, state + walker->frame, &frame))
-		return BAD_FRAMES;
-	if (walker->flags & SO_PYTHON_CFRAME && !read_u64(memory, frame + walker->cframe_frame, &frame))
-		return BAD_FRAMES;
 	for (unsigned i = 0; frame && i < MAX_FRAMES; i++) {
 		if (!is_pointer(frame) || !read_u64(memory, frame + walker->frame_code, &code) ||
 		    !foreign_memory__read(memory, frame + walker->frame_entry, &owner, sizeof(owner)))
@@ -199,6 +193,32 @@ static enum frames look_at_frames(const struct foreign_memory *memory, const str
 			return BAD_FRAMES;
 	}
 	return frame ? BAD_FRAMES : NO_FRAMES;
+}
+
+/*
+ * Whether a thread's frames are where the layout has them: the first one that is reached has a code object. A thread
+ * that has lost its CPU between two stores stays there for all attempts: then the cframe before has the frame, as in
+ * the walker (py_failed()).
+ */
+static enum frames look_at_frames(const struct foreign_memory *memory, const struct python_layout *layout,
+				  uint64_t state)
+{
+	const struct so_python *walker = &layout->walker;
+	uint64_t frame, cframe;
+	enum frames found;
+
+	if (!read_u64(memory, state + walker->frame, &frame))
+		return BAD_FRAMES;
+	if (!(walker->flags & SO_PYTHON_CFRAME))
+		return look_from(memory, layout, frame);
+	cframe = frame;
+	if (!read_u64(memory, cframe + walker->cframe_frame, &frame))
+		return BAD_FRAMES;
+	found = look_from(memory, layout, frame);
+	if (found != BAD_FRAMES || !read_u64(memory, cframe + walker->cframe_frame + 8, &cframe) ||
+	    !read_u64(memory, cframe + walker->cframe_frame, &frame))
+		return found;
+	return look_from(memory, layout, frame);
 }
 
 /* One good one is enough: the others may be in the middle of a call. */
@@ -235,7 +255,7 @@ static bool is_gil(const struct foreign_memory *memory, const struct so_python *
 }
 
 static int check_gil(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t runtime,
-		     uint64_t interpreter, __u64 *gil, struct so_error *err)
+		     uint64_t interpreter, struct so_python_place *place, struct so_error *err)
 {
 	uint64_t address = runtime + layout->runtime_gil;
 
@@ -244,7 +264,10 @@ static int check_gil(const struct foreign_memory *memory, const struct python_la
 	if (!is_gil(memory, &layout->walker, address))
 		return so_err(err, -EINVAL, "CPython 3.%u: its lock (GIL) is not where it should be",
 			      layout->version & 0xff);
-	*gil = layout->runtime_gil ? address : 0;
+	if (layout->runtime_gil)
+		place->gil = address;
+	else
+		place->main_interpreter = interpreter;
 	return 0;
 }
 
@@ -268,7 +291,7 @@ static int find_rest(const struct foreign_memory *memory, const struct python_th
 	if (!kept)
 		return starting(err);
 	/* The main interpreter is the oldest, and the oldest are last. */
-	ret = check_gil(memory, layout, process->runtime, threads[kept - 1].interpreter, &process->place.gil, err);
+	ret = check_gil(memory, layout, process->runtime, threads[kept - 1].interpreter, &process->place, err);
 	ret = ret
 		      ?: python_storage__find(memory, layout, process->runtime, locals, threads, kept,
 					      &process->place.tss, err);

@@ -56,6 +56,11 @@ struct so_python {
 	__u16 gil_holder;  /* pointer to the thread state that took it last */
 	__u16 gil_locked;  /* int: 1 while it is taken */
 	__u16 gil_enabled; /* SO_PYTHON_FREE_THREADED; else 0 */
+	/*
+	 * SO_PYTHON_GIL_RUNTIME: behind the GIL, a pointer to the thread state that has it. A thread that went from one
+	 * interpreter into another has one in each, and its storage leads to the first one (before 3.12). Else 0.
+	 */
+	__u16 gil_current;
 	/* frame */
 	__u16 frame_code, frame_back, frame_instruction, frame_entry;
 	__u16 frame_bytes; /* up to the end of the last of these: what is read of a frame */
@@ -79,13 +84,16 @@ struct so_python {
 
 /* Where one process has it. */
 struct so_python_place {
-	__u64 gil;   /* SO_PYTHON_GIL_RUNTIME: address of the GIL; else 0 */
+	union {
+		__u64 gil;              /* SO_PYTHON_GIL_RUNTIME: address of the GIL */
+		__u64 main_interpreter; /* else: of the state of the first interpreter */
+	};
 	__s32 tss;   /* fsbase + tss: where a thread's own pointer to its thread state is */
 	__u32 build; /* which struct so_python, from 1; 0: no interpreter is known */
 };
 
 /* Two of them are compared byte by byte. */
-_Static_assert(sizeof(struct so_python) == 48, "no gaps in struct so_python");
+_Static_assert(sizeof(struct so_python) == 50, "no gaps in struct so_python");
 
 /*
  * A Python frame is two words, innermost first:

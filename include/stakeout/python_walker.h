@@ -17,11 +17,15 @@
 
 #include "stakeout/sampler_abi.h"
 
-/* Each Python frame takes a step, and at most one more for what stands between two calls of the interpreter's loop. */
-#define PY_MAX_STEPS (2 * SO_MAX_PYTHON_FRAMES + 2)
+/*
+ * Each Python frame takes a step, at most one more what stands between two calls of the interpreter's loop, and one the
+ * way from one interpreter to the other.
+ */
+#define PY_MAX_STEPS (2 * SO_MAX_PYTHON_FRAMES + 3)
 
 struct so_python_walk {
 	__u64 thread; /* thread state */
+	__u64 below;  /* the one whose frames come after this one's: 0 but for threads within another interpreter */
 	__u64 frame;  /* the next one */
 	__u64 cframe; /* SO_PYTHON_CFRAME: where that was read from */
 	__u64 hash;
@@ -54,22 +58,56 @@ static __always_inline __u8 py_byte(const struct so_python_walk *w, __u32 offset
 	return *((const __u8 *)w->chunk + (offset & (SO_PYTHON_FRAME_BYTES - 1)));
 }
 
-/* SO_STACK_GIL, SO_STACK_NO_GIL, or 0: there is a lock and this thread does not hold it, or it could not be read. */
-static __always_inline __u16 py_gil_flags(const struct so_python_walk *w, const struct so_python *p, __u64 gil)
+/*
+ * SO_STACK_GIL, SO_STACK_NO_GIL, or neither: there is a lock and this thread does not hold it, or it could not be read.
+ * With SO_STACK_SUBINTERPRETER where the thread's storage leads to another interpreter than the first.
+ */
+static __always_inline __u16 py_lock_flags(const struct so_python_walk *w, const struct so_python *p,
+					   const struct so_python_place *place)
 {
-	__u64 interpreter = 0, holder = 0;
+	__u64 gil = place->gil, interpreter = 0, holder = 0;
 	__u32 locked = 0, enabled = 0;
+	__u16 flags = 0;
 
+	if (w->below)
+		return SO_STACK_GIL;
 	if (!(p->flags & SO_PYTHON_GIL_RUNTIME)) {
 		if (!py_read(&interpreter, 8, w->thread + p->interp) || !py_read(&gil, 8, interpreter + p->interp_gil))
 			return 0;
+		if (interpreter != place->main_interpreter)
+			flags = SO_STACK_SUBINTERPRETER;
 	}
 	if (p->flags & SO_PYTHON_FREE_THREADED && py_read(&enabled, 4, gil + p->gil_enabled) && !enabled)
-		return SO_STACK_NO_GIL;
+		return flags | SO_STACK_NO_GIL;
 	if (py_read(&holder, 8, gil + p->gil_holder) && holder == w->thread &&
 	    py_read(&locked, 4, gil + p->gil_locked) && locked == 1)
-		return SO_STACK_GIL;
-	return 0;
+		return flags | SO_STACK_GIL;
+	return flags;
+}
+
+/* Where the thread state's innermost frame is. False: cannot be read. */
+static __always_inline bool py_innermost(struct so_python_walk *w, const struct so_python *p)
+{
+	w->cframe = 0;
+	if (!py_read(&w->frame, 8, w->thread + p->frame))
+		return false;
+	if (!(p->flags & SO_PYTHON_CFRAME))
+		return true;
+	w->cframe = w->frame + p->cframe_frame;
+	return py_read(&w->frame, 8, w->cframe);
+}
+
+/* A thread that is within another interpreter: that one's thread state, while it has the lock. */
+static __always_inline void py_enter_current(struct so_python_walk *w, const struct so_python *p, __u64 gil,
+					     __u64 fsbase)
+{
+	__u64 current = 0, id = 0;
+
+	if (!(p->flags & SO_PYTHON_GIL_RUNTIME) || !py_read(&current, 8, gil + p->gil_current) || !current ||
+	    current == w->thread || !py_read(&id, 8, current + p->thread_id) || id != fsbase)
+		return;
+	w->below = w->thread;
+	w->thread = current;
 }
 
 /* Finds the thread's innermost frame. Returns as py_step(). */
@@ -82,6 +120,7 @@ static __always_inline int py_begin(struct so_python_walk *w, const struct so_py
 	w->n = 0;
 	w->flags = 0;
 	w->thread = 0;
+	w->below = 0;
 	w->frame = 0;
 	w->cframe = 0;
 	if (!py_read(&w->thread, 8, fsbase + place->tss))
@@ -90,14 +129,10 @@ static __always_inline int py_begin(struct so_python_walk *w, const struct so_py
 		return py_end(w, SO_PYTHON_STATE_NONE);
 	if (!py_read(&id, 8, w->thread + p->thread_id) || id != fsbase)
 		return py_end(w, SO_PYTHON_STATE_NO_THREAD);
-	if (!py_read(&w->frame, 8, w->thread + p->frame))
+	py_enter_current(w, p, place->gil, fsbase);
+	if (!py_innermost(w, p))
 		return py_end(w, SO_PYTHON_STATE_NO_THREAD);
-	if (p->flags & SO_PYTHON_CFRAME) {
-		w->cframe = w->frame + p->cframe_frame;
-		if (!py_read(&w->frame, 8, w->cframe))
-			return py_end(w, SO_PYTHON_STATE_NO_THREAD);
-	}
-	w->flags |= py_gil_flags(w, p, place->gil);
+	w->flags |= py_lock_flags(w, p, place);
 	return 0;
 }
 
@@ -197,6 +232,14 @@ static __always_inline int py_failed(struct so_python_walk *w, const struct so_p
 	return 0;
 }
 
+/* Whether no frame was found where one will be written: the first cframe of a thread has none, and none before it. */
+static __always_inline bool py_is_unwritten(const struct so_python_walk *w)
+{
+	__u64 before = 0;
+
+	return w->cframe && !w->n && py_read(&before, 8, w->cframe + 8) && before;
+}
+
 /* One frame. Not 0: this was the end, and w->state says how. */
 static __always_inline int py_step(struct so_python_walk *w, const struct so_python *p)
 {
@@ -204,6 +247,16 @@ static __always_inline int py_step(struct so_python_walk *w, const struct so_pyt
 	__u64 code, back;
 
 	if (!w->frame) {
+		if (py_is_unwritten(w))
+			return py_failed(w, p);
+		if (w->below) {
+			w->thread = w->below;
+			w->below = 0;
+			if (!py_innermost(w, p))
+				return py_end(w, SO_PYTHON_STATE_FRAME);
+			w->cframe = 0; /* it is not the innermost call: nothing is half made */
+			return 0;
+		}
 		py_hash_last(w);
 		return py_end(w, SO_PYTHON_STATE_COMPLETE);
 	}

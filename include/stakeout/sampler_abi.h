@@ -189,6 +189,8 @@ enum so_stack_flags {
 	SO_STACK_GIL = 1 << 1,           /* the thread held its interpreter's lock */
 	SO_STACK_PYTHON_UNREAD = 1 << 2, /* set by the daemon: a Python frame's code object could not be read */
 	SO_STACK_NO_GIL = 1 << 3,        /* the thread's interpreter ran without such a lock */
+	/* The Python frames are those in an interpreter that is not the first; its caller's in another are missing. */
+	SO_STACK_SUBINTERPRETER = 1 << 4,
 };
 
 #define SO_RED_ZONE_BYTES 128 /* that leaf functions may use below the stack pointer (psABI) */

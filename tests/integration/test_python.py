@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 
 from harness import (
@@ -31,8 +32,9 @@ from harness import (
 from pprof_message import Message
 
 FIRST = "test_order"
-# With a "t", free-threaded builds.
-VERSIONS = ["system", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15", "3.13t", "3.14t", "3.15t"]
+# With a "t", free-threaded builds; "-clang": see tests/pythons/build.
+VERSIONS = ["system", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15"]
+VERSIONS += ["3.13t", "3.14t", "3.15t", "3.13-clang"]
 
 
 def interpreter(version):
@@ -55,7 +57,7 @@ def is_free_threaded(version):
 
 def number(version):
     """(3, 11) for "3.11", and for the system's own."""
-    text = version.rstrip("t")
+    text = re.sub("t$|-.*", "", version)
     if version == "system":
         command = [PYTHON, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -73,7 +75,7 @@ def each_version(test, versions):
         return one
 
     for version in versions:
-        name = f"{test.__name__}_{version.replace('.', '_')}"
+        name = f"{test.__name__}_{re.sub('[.-]', '_', version)}"
         globals()[name] = bind(version) if version == "system" or test.__name__ == FIRST else long(bind(version))
     return None
 
@@ -348,6 +350,46 @@ def test_parallel(version):
             assert low - slack <= percent / 100 <= high + slack, f"thread {tid}, line {line}: {counts} for {percent} %"
 
 
+def test_generators(version):
+    """Calls of the interpreter's loop that begin or end: its Python frame is there, or none of the loop."""
+    recording = check_python(record_script(version, "py_generators.py", 30, duration=3))
+    # 3 to 12 % of the samples hit such a moment. check_python() bounds those whose frames could not be read.
+    read = [stack for stack in recording.stacks if not any(f.startswith("[python:") for f in stack)]
+    bare = [stack for stack in read if any(re.fullmatch(r"_PyEval_EvalFrameDefault([.].*)?", f) for f in stack)]
+    assert not bare, bare
+    asked = sum(recording.stacks[s] for s in read if any(f.startswith("use (py_generators") for f in s))
+    assert asked > 0.9 * recording.samples, recording.examples("python3", 5)
+
+
+def test_subinterpreters(version):
+    """A thread within another interpreter: its frames there are in their place, and up to 3.11 its caller's too."""
+    modules = "_xxsubinterpreters" if number(version) < (3, 13) else "_interpreters"
+    if run([interpreter(version), "-c", f"import {modules}"]).returncode:
+        raise Skip(f"this CPython {version} has no module {modules}")
+    recording = record_script(version, "py_subinterpreters.py", 30, duration=3).check_totals()
+    whole = below = 0
+    for stack, n in recording.stacks.items():
+        at = next((i for i, f in enumerate(stack) if f.startswith("innermost (within.py:")), None)
+        if at is None:
+            continue
+        frames = stack[: at + 1]
+        assert any(f.startswith("within (within.py:11)") for f in frames), stack
+        loops = [i for i, f in enumerate(frames) if re.fullmatch(r"_PyEval_EvalFrameDefault([.].*)?", f)]
+        first = next(i for i, f in enumerate(frames) if f.startswith(("<module> (<string>", "<module> (<script>")))
+        below += n
+        if number(version) < (3, 12):
+            assert not loops and any(f.startswith("enter (py_subinterpreters.py:") for f in frames[:first]), stack
+        else:
+            # The caller's are not read, and what calls the loop there is a native frame.
+            assert not python_frames(frames[:first]) and all(i < first for i in loops), stack
+            assert any("_interpreters" in f or f == "interp_run_string" for f in frames[:first]), stack
+        whole += n
+    assert whole == below > 0.9 * recording.samples, recording.examples("python3", 3)
+    python = recording.stats["python"]
+    if not is_free_threaded(version):
+        assert python["gil"] > 0.99 * python["samples"] > 0, python
+
+
 def test_in_place_of_the_lock(version):
     """What threads of a free-threaded build wait for: pauses of the collector, and objects of others."""
     for kind, function, state in (("pauses", "spins", "stop-the-world"), ("locks", "stores", "object-lock")):
@@ -378,6 +420,8 @@ for _test, _versions in (
     (test_workers, VERSIONS),
     (test_released, VERSIONS),
     (test_starting_and_ending, VERSIONS),
+    (test_generators, VERSIONS),
+    (test_subinterpreters, VERSIONS),
     (test_parallel, [v for v in VERSIONS if is_free_threaded(v)]),
     (test_in_place_of_the_lock, [v for v in VERSIONS if is_free_threaded(v)]),
 ):
@@ -440,3 +484,16 @@ def test_too_old():
         assert version in recording.stats["python"]["problem"], recording.stats["python"]
         return
     raise Skip("neither CPython 3.6 nor 3.7 is installed")
+
+
+def test_pypy():
+    """PyPy is named, and its native frames are there."""
+    pypy = shutil.which("pypy3")
+    if not pypy:
+        raise Skip("PyPy is not installed")
+    target = Target([pypy, script("py_lines.py"), "600"])
+    recording = record(target.pid).check_totals()
+    assert "PyPy" in recording.stats["python"]["problem"], recording.stats
+    assert recording.stats["python"]["samples"] == 0, recording.stats
+    native = sum(n for stack, n in recording.stacks.items() if any("libpypy" in f or f == "[jit]" for f in stack))
+    assert native > 0.8 * recording.samples, recording.examples("pypy", 5)

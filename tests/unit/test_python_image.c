@@ -44,8 +44,8 @@ static int read_path(const char *path, const char *name, const char *debug_root,
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	assert_true(fd >= 0);
-	return python_image__read(fd, name ? name : path, debug_root ? &(struct debug_root){ debug_root, NULL, 0 } : NULL,
-				  image, err);
+	return python_image__read(fd, name ? name : path,
+				  debug_root ? &(struct debug_root){ debug_root, NULL, 0 } : NULL, image, err);
 }
 
 static __attribute__((format(printf, 1, 2))) bool run(const char *format, ...)
@@ -112,8 +112,8 @@ static void test_in_processes(void **state)
 			fail_msg("%s: %d %s", interpreter->path, r, found.err.text);
 		assert_int_equal(found.files, 1);
 		assert_true(found.image.runtime + found.bias == runtime);
-		assert_int_equal(found.image.version, interpreter->major << 24 | interpreter->minor << 16 |
-							      interpreter->micro << 8 | 0xf0);
+		assert_int_equal(found.image.version,
+				 interpreter->major << 24 | interpreter->minor << 16 | interpreter->micro << 8 | 0xf0);
 		assert_true(found.image.n_loops >= 1);
 		for (unsigned k = 0; k < found.image.n_loops; k++) {
 			assert_true(found.image.loops[k].low < found.image.loops[k].high);
@@ -138,9 +138,8 @@ static void test_old_versions_are_refused(void **state)
 
 		if (interpreters[i].minor >= 8)
 			continue;
-		assert_int_equal(python_target__start(interpreters[i].path,
-						      "print('ready', flush=True); input()", &target),
-				 0);
+		assert_int_equal(
+			python_target__start(interpreters[i].path, "print('ready', flush=True); input()", &target), 0);
 		assert_true(python_target__line(&target, line, sizeof(line)));
 		assert_int_equal(python_memory__find(target.pid, &found), -ENOTSUP);
 		assert_int_equal(found.files, 1);
@@ -168,8 +167,7 @@ static void test_other_files(void **state)
 	}
 	assert_int_equal(proc_maps__read(getpid(), true, &maps, &err), 0);
 	for (size_t i = 0; i < maps.n; i++) {
-		_cleanup_close_ int fd =
-			maps.maps[i].inode ? proc_maps__open_file(getpid(), &maps.maps[i]) : -1;
+		_cleanup_close_ int fd = maps.maps[i].inode ? proc_maps__open_file(getpid(), &maps.maps[i]) : -1;
 
 		if (fd < 0)
 			continue;
@@ -325,8 +323,7 @@ static void test_linked_in(void **state)
 	snprintf(stripped, sizeof(stripped), "%s/stripped", folder);
 	for (size_t i = 0; i < n_interpreters; i++) {
 		const struct python_interpreter *interpreter = &interpreters[i];
-		uint32_t version =
-			interpreter->major << 24 | interpreter->minor << 16 | interpreter->micro << 8 | 0xf0;
+		uint32_t version = interpreter->major << 24 | interpreter->minor << 16 | interpreter->micro << 8 | 0xf0;
 
 		if (interpreter->minor < 8 || !link_statically(interpreter, program))
 			continue;
@@ -373,8 +370,8 @@ static void test_made_library(void **state)
 				     "PART(\"_PyEval_EvalFrameDefault.lto_priv.0\")\n"
 				     "PART(\"_PyEval_EvalFrameDefault.cold.12\")\n"
 				     "PART(\"another.cold\")\n";
-	static const char *const flags[] = { "-Wl,--hash-style=gnu", "-Wl,--hash-style=sysv",
-					     "-Wl,--hash-style=both", "-s -Wl,--hash-style=sysv" };
+	static const char *const flags[] = { "-Wl,--hash-style=gnu", "-Wl,--hash-style=sysv", "-Wl,--hash-style=both",
+					     "-s -Wl,--hash-style=sysv" };
 	char library[PATH_MAX];
 
 	snprintf(library, sizeof(library), "%s/made.so", folder);
@@ -427,14 +424,27 @@ static void test_later_versions_are_refused(void **state)
 			 "unsigned long Py_Version = %#x;\n"
 			 "struct { char cookie[8]; long version, free_threaded, more[200]; } _PyRuntime = "
 			 "{ \"%s\", %#x, %u };\n",
-			 cases[i].symbol, cases[i].table ? "xdebugpy" : "", cases[i].table,
-			 cases[i].free_threaded);
+			 cases[i].symbol, cases[i].table ? "xdebugpy" : "", cases[i].table, cases[i].free_threaded);
 		if (!compile_library(source, "", library))
 			skip();
 		assert_int_equal(read_path(library, NULL, NULL, &image, &err), cases[i].code);
 		if (!strstr(err.text, cases[i].wanted))
 			fail_msg("\"%s\" does not say \"%s\"", err.text, cases[i].wanted);
 	}
+	assert_true(image.runtime == 0x1234);
+}
+
+static void test_pypy(void **state)
+{
+	struct python_image image = { .runtime = 0x1234 };
+	struct so_error err = { "" };
+	char library[PATH_MAX];
+
+	snprintf(library, sizeof(library), "%s/libpypy3-c.so", folder);
+	if (!compile_library("void pypy_main_startup(void) { }\n", "", library))
+		skip();
+	assert_int_equal(read_path(library, NULL, NULL, &image, &err), -ENOTSUP);
+	assert_non_null(strstr(err.text, "PyPy is not supported"));
 	assert_true(image.runtime == 0x1234);
 }
 
@@ -568,7 +578,7 @@ int main(void)
 		cmocka_unit_test(test_stripped),        cmocka_unit_test(test_linked_in),
 		cmocka_unit_test(test_made_library),    cmocka_unit_test(test_later_versions_are_refused),
 		cmocka_unit_test(test_damaged_files),   cmocka_unit_test(test_no_is_cheap),
-		cmocka_unit_test(test_version_by_text),
+		cmocka_unit_test(test_version_by_text), cmocka_unit_test(test_pypy),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

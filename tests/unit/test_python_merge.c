@@ -13,14 +13,19 @@
 
 #include "daemon/python/python_merge.h"
 
+static bool has_lock = true, within;
+
 /* python: digits, each first frame of a call of the loop followed by '|'. */
 static void expect(const char *native, const char *python, bool native_cut, bool python_cut, const char *want)
 {
 	uint8_t loops[64], entries[64];
 	char digits[64], got[130];
-	struct merge_input in = {
-		.loops = loops, .entries = entries, .native_cut = native_cut, .python_cut = python_cut
-	};
+	struct merge_input in = { .loops = loops,
+				  .entries = entries,
+				  .native_cut = native_cut,
+				  .python_cut = python_cut,
+				  .within = within,
+				  .has_lock = has_lock };
 	struct merged_frame out[130];
 	size_t n;
 
@@ -65,8 +70,15 @@ static void test_nested_calls(void **state)
 /* A call that has no frame yet is the innermost one: outer frames keep their places. */
 static void test_call_without_a_frame_yet(void **state)
 {
-	expect("a*b*c*d", "23|4|", false, false, "a*b23c4d");
+	expect("a*b*c*d", "23|4|", false, false, "ab23c4d");
+	expect("*b*", "1|", false, false, "b1");
+	/* Something else than a call that begins or ends. */
+	expect("a*b*c*d", "4|", false, false, "a*b*c4d");
 	expect("*m", "", false, false, "*m");
+	expect("*", "", false, false, "*");
+	has_lock = false;
+	expect("a*b*c*d", "23|4|", false, false, "a*b23c4d");
+	has_lock = true;
 }
 
 /* Frames whose call has returned, or whose native frame is not there: in front of the innermost one. */
@@ -74,6 +86,15 @@ static void test_frames_without_a_call(void **state)
 {
 	expect("a*b", "1|2|", false, false, "a12b");
 	expect("ab", "1|", false, false, "ab1");
+}
+
+/* The caller of another interpreter has frames of its own there. */
+static void test_within_another_interpreter(void **state)
+{
+	within = true;
+	expect("a*b*c*d", "1|23|", false, false, "a1b23c*d");
+	expect("a*b*d", "1|23|", false, false, "a1b23d");
+	within = false;
 }
 
 static void test_native_cut(void **state)
@@ -103,6 +124,7 @@ int main(void)
 		cmocka_unit_test(test_nested_calls),
 		cmocka_unit_test(test_call_without_a_frame_yet),
 		cmocka_unit_test(test_frames_without_a_call),
+		cmocka_unit_test(test_within_another_interpreter),
 		cmocka_unit_test(test_native_cut),
 		cmocka_unit_test(test_python_cut),
 		cmocka_unit_test(test_interpreter_without_names),

@@ -34,11 +34,12 @@ static void test_lock(void **state)
 		walker = &w.process.walker;
 		thread = python_walk__thread(&w.memory, &w.process, shown.thread);
 		gil = w.process.place.gil;
-		if (!gil)
+		if (!(walker->flags & SO_PYTHON_GIL_RUNTIME))
 			gil = foreign_memory__u64(&w.memory, foreign_memory__u64(&w.memory, thread + walker->interp) +
 								     walker->interp_gil);
 		if (w.process.layout.free_threaded) {
-			assert_true(foreign_memory__read(&w.memory, gil + walker->gil_enabled, &locked, sizeof(locked)));
+			assert_true(
+				foreign_memory__read(&w.memory, gil + walker->gil_enabled, &locked, sizeof(locked)));
 			assert_int_equal(locked, 0);
 			continue;
 		}
@@ -362,6 +363,62 @@ static void test_wrong_offsets(void **state)
 	assert_non_null(strstr(w.err.text, "of an unknown layout"));
 }
 
+/* A thread whose innermost cframe is linked in already and has no frame yet: the one before has it. */
+struct half_pushed {
+	pid_t pid;
+	const struct so_python *walker;
+	uint64_t state, cframe; /* of the thread, and what is really there */
+};
+
+#define MADE_CFRAME 0x7000ull /* nothing is mapped there */
+
+static bool read_half_pushed(void *context, uint64_t address, void *to, size_t bytes)
+{
+	struct half_pushed *h = context;
+	uint64_t word = 0;
+
+	if (address == h->state + h->walker->frame)
+		word = MADE_CFRAME;
+	else if (address == MADE_CFRAME + h->walker->cframe_frame)
+		word = 0x123; /* what an earlier call left */
+	else if (address == MADE_CFRAME + h->walker->cframe_frame + 8)
+		word = h->cframe;
+	else
+		return python_memory__read(&h->pid, address, to, bytes);
+	memcpy(to, &word, bytes);
+	return bytes == sizeof(word);
+}
+
+static void test_half_pushed(void **state)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < n_interpreters; i++) {
+		struct python_process process;
+		struct half_pushed half;
+		struct shown shown;
+		WORLD(w);
+
+		if (interpreters[i].minor != 11 && interpreters[i].minor != 12)
+			continue;
+		any = true;
+		start(&w, interpreters[i].path, waiting);
+		read_shown(&w, &shown);
+		open_world(&w);
+		half = (struct half_pushed){ .pid = w.target.pid, .walker = &w.process.walker };
+		half.state = python_walk__thread(&w.memory, &w.process, shown.thread);
+		half.cframe = foreign_memory__u64(&w.memory, half.state + w.process.walker.frame);
+		w.memory = (struct foreign_memory){ read_half_pushed, &half };
+		assert_int_equal(python_process__open(&w.memory, &w.found.image, w.found.bias, &process, &w.err), 0);
+		/* And there is none either. */
+		half.cframe = MADE_CFRAME + 64;
+		assert_int_equal(python_process__open(&w.memory, &w.found.image, w.found.bias, &process, &w.err),
+				 -EINVAL);
+	}
+	if (!any)
+		skip();
+}
+
 static void test_process_that_is_gone(void **state)
 {
 	struct python_thread threads[4];
@@ -457,10 +514,15 @@ static void test_made_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_made_memory),    cmocka_unit_test(test_lock),
-		cmocka_unit_test(test_starting),       cmocka_unit_test(test_changing_threads),
-		cmocka_unit_test(test_damaged_memory), cmocka_unit_test(test_wrong_version),
-		cmocka_unit_test(test_wrong_offsets),  cmocka_unit_test(test_process_that_is_gone),
+		cmocka_unit_test(test_made_memory),
+		cmocka_unit_test(test_lock),
+		cmocka_unit_test(test_starting),
+		cmocka_unit_test(test_changing_threads),
+		cmocka_unit_test(test_damaged_memory),
+		cmocka_unit_test(test_wrong_version),
+		cmocka_unit_test(test_wrong_offsets),
+		cmocka_unit_test(test_half_pushed),
+		cmocka_unit_test(test_process_that_is_gone),
 	};
 
 	return cmocka_run_group_tests(tests, find_interpreters, NULL);
