@@ -216,6 +216,9 @@ def test_the_forms_agree():
     assert daemon.client("memory", path).stdout == said
     message = Message(path)
     in_use = sum(sample.values[1] for sample in message.samples)
+    for command in ("summary", "render", "steps"):
+        refused = run([STAKEOUT, command, path])
+        assert refused.returncode == 1 and "is a profile of memory, not of time" in refused.stderr, refused
     folded = run([STAKEOUT, "render", path, "--value", "inuse_space"])
     assert folded.returncode == 0, folded.stderr
     assert sum(parse_folded(folded.stdout).values()) == in_use
@@ -226,7 +229,7 @@ def test_the_forms_agree():
     page = os.path.join(where, "memory.html")
     assert run([STAKEOUT, "memory", path, "-o", page]).returncode == 0
     with open(page, encoding="utf-8") as f:
-        assert "leak_record" in f.read()
+        assert {"leak_record", "\"value\":\"inuse_space\""} <= set(re.findall(r"leak_record|\"value\":\"inuse_space\"", f.read()))
     go = run([need_tool("go"), "tool", "pprof", "-top", "-inuse_space", "-unit=B", "-nodefraction=0", path])
     assert go.returncode == 0, go.stderr
     assert "Type: inuse_space" in go.stdout
