@@ -270,6 +270,33 @@ def test_a_target_of_the_daemon_is_looked_at():
     grower.end()
 
 
+def test_a_process_that_is_attached_for_it():
+    """Its growth at any moment, and its memory in what Prometheus scrapes."""
+    grower = cpp("leak", 5)
+    time.sleep(SETTLED_S)
+    daemon = Daemon()
+    daemon.client("attach", "-p", grower.pid, "--memory")
+    before = grower.anonymous()
+    first = wait_until(
+        lambda: (said := json.loads(daemon.client("memory", "-p", grower.pid, "--so-far", "--json").stdout))["verdict"]
+        == "growing"
+        and said,
+        "growth",
+        step=1,
+    )
+    assert first["line"].startswith("leak_record "), first["line"]
+    time.sleep(4)
+    second = json.loads(daemon.client("memory", "-p", grower.pid, "--so-far", "--json").stdout)
+    grown = grower.anonymous() - before
+    assert second["in_use_bytes"] > first["in_use_bytes"] + 10e6, (first["in_use_bytes"], second["in_use_bytes"])
+    assert_near(second["in_use_bytes"], grown, 0.2, "what is in use of all that was touched")
+    metrics = daemon.request("GET", "/metrics").decode()
+    found = dict(re.findall(r'^stakeout_target_memory_bytes\{.*kind="(\w+)"\} (\S+)$', metrics, re.M))
+    assert set(found) == {"anonymous", "file", "shared", "swapped"}, metrics
+    assert_near(float(found["anonymous"]), grower.anonymous(), 0.2, "anonymous memory in the metrics")
+    grower.end()
+
+
 def test_rights():
     """A user sees the memory of their own processes alone; few of them at a time."""
     roots, daemon = cpp("leak", 1), Daemon("--socket-mode", "0666", "--group", "")
