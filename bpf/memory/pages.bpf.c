@@ -37,7 +37,7 @@ const volatile bool have_task_pt_regs = true;
 const volatile __u32 mappings_at = 0;
 const volatile __u32 pythons_at = 0;
 const volatile __u64 salt = 0;
-/* Python frames wake the daemon, at most this often: code objects' names are to be read before their memory is reused. */
+/* Python frames wake the daemon, at most this often: names are to be read before the code objects' memory is reused. */
 const volatile __u64 python_wakeup_ns = 20000000;
 
 struct so_page_slot page_slots[SO_MAX_SLOTS];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The report on memory, of any file that claims to be one: what it says is text in lines, and JSON, whatever the series,
- * the figures and the names are.
+ * The report on memory, of any file that claims to be one: what it says is text in lines, and JSON, whatever the
+ * series, the figures and the names are.
  */
 #include <stdint.h>
 #include <stdio.h>

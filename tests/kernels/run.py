@@ -341,8 +341,8 @@ def workload_checks(pieces, name):
         for workload in WORKLOADS
     ]
     wall = ("wall time", lambda: check_wall(pieces))
-    memory = ("memory", lambda: check_memory(pieces, name))
-    return [("stakeout check", machine), *recordings, wall, memory, ("daemon", daemon), *cuda_checks.check(pieces, name)]
+    others = [wall, ("memory", lambda: check_memory(pieces, name))]
+    return [("stakeout check", machine), *recordings, *others, ("daemon", daemon), *cuda_checks.check(pieces, name)]
 
 
 def check_guest(guest, ended, name, verbose):
