@@ -24,12 +24,14 @@ from harness import (
     start_script,
     temporary_dir,
     timeout,
+    uses,
     wait_until,
     workload,
 )
 from pprof_message import Message
 from strangers import NOBODY, ask_as, become
 from test_safety import Leftovers
+from test_stuck import hang, hanging, tell
 
 # What a fresh program needs once, as its first blocks of memory, is over then.
 SETTLED_S = 1.0
@@ -327,6 +329,38 @@ def test_rights():
     )
     assert (status, ended, again) == (200, 200, 201)
     roots.end()
+
+
+@uses("a process that hangs")
+def test_a_process_that_hangs():
+    """Whose memory nobody can read, while readings of how much it has go on, and so do other targets."""
+    grower, daemon = cpp("leak", 5), Daemon()
+    with hanging() as target:
+        ids = [
+            daemon.request("POST", "/v1/targets", {"pid": pid, "rate_hz": 19, "memory": True}, expect=201)["id"]
+            for pid in (target.pid, grower.pid)
+        ]
+
+        def ask(number):
+            path, began = os.path.join(temporary_dir(), "memory.pb.gz"), time.monotonic()
+            with open(path, "wb") as f:
+                f.write(daemon.request("GET", f"/v1/targets/{ids[number]}/memory"))
+            assert time.monotonic() - began < 15, time.monotonic() - began
+            return Message(path)
+
+        def readings(message):
+            return message.comments["memory.series"].split(",")
+
+        hang(target)
+        stuck = ask(0)
+        assert int(stuck.comments["memory.unread_processes"]) <= 1, stuck.comments
+        assert int(ask(1).comments["memory.unread_processes"]) == 0
+        time.sleep(2)
+        assert len(readings(ask(0))) >= len(readings(stuck)) + 4
+        assert sum(sample.values[1] for sample in ask(1).samples) > 5e6
+        tell(target, b"free\n")
+        wait_until(lambda: int(ask(0).comments["memory.unread_processes"]) == 0, "its pages to be looked up", step=0.5)
+    grower.end()
 
 
 @alone
