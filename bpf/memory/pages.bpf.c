@@ -37,7 +37,7 @@ const volatile bool have_task_pt_regs = true;
 const volatile __u32 mappings_at = 0;
 const volatile __u32 pythons_at = 0;
 const volatile __u64 salt = 0;
-/* Python frames wake the daemon, at most this often: code objects' names are to be read before their memory is reused. */
+/* Python frames wake the daemon, at most this often: names are to be read before the code objects' memory is reused. */
 const volatile __u64 python_wakeup_ns = 20000000;
 
 struct so_page_slot page_slots[SO_MAX_SLOTS];
@@ -102,6 +102,8 @@ static __always_inline struct so_cached_frame *uw_cached(__u32 cpu, __u64 addres
 struct buffer {
 	struct so_unwind u;
 	struct so_python_walk w;
+	struct so_page_record page;
+	struct pt_regs regs;
 };
 
 struct {
@@ -131,22 +133,22 @@ static long step_python(__u32 i, void *ctx)
 }
 
 /* A fault's registers are where those of a system call are: what a system call touches has the call's stack. */
-static __always_inline enum so_truncation read_registers(struct so_unwind *u)
+static __always_inline enum so_truncation read_registers(struct buffer *b)
 {
 	struct task_struct *task = current_task();
-	struct pt_regs *saved, regs;
+	struct pt_regs *saved;
 
 	if (have_task_pt_regs)
 		saved = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
 	else
 		saved = (struct pt_regs *)(BPF_CORE_READ(task, stack) + KERNEL_STACK_BYTES) - 1;
-	if (bpf_probe_read_kernel(&regs, sizeof(regs), saved))
+	if (bpf_probe_read_kernel(&b->regs, sizeof(b->regs), saved))
 		return SO_TRUNC_NO_USER;
-	if ((regs.cs & CODE_SEGMENT_RPL) != CODE_SEGMENT_RPL)
+	if ((b->regs.cs & CODE_SEGMENT_RPL) != CODE_SEGMENT_RPL)
 		return SO_TRUNC_NO_USER;
-	copy_regs(u->regs, &regs);
-	u->pc = regs.rip;
-	return regs.cs == CODE_SEGMENT_USER64 ? SO_TRUNC_NONE : SO_TRUNC_COMPAT;
+	copy_regs(b->u.regs, &b->regs);
+	b->u.pc = b->regs.rip;
+	return b->regs.cs == CODE_SEGMENT_USER64 ? SO_TRUNC_NONE : SO_TRUNC_COMPAT;
 }
 
 static __always_inline __u64 walk_python(struct buffer *b, const struct so_process *process, __u64 hash, __u32 tgid)
@@ -175,7 +177,7 @@ static __always_inline __u64 take_stack(struct buffer *b, const struct so_proces
 	struct walk walk = { .b = b };
 
 	uw_clear(&b->u);
-	b->u.cause = read_registers(&b->u);
+	b->u.cause = read_registers(b);
 	if (b->u.cause == SO_TRUNC_NONE) {
 		uw_start(&b->u, b->u.pc, process->mappings, process->run);
 		b->u.cpu = bpf_get_smp_processor_id();
@@ -193,8 +195,9 @@ static __always_inline __u64 wakeup_of(const struct buffer *b, __u64 now_ns)
 	return BPF_RB_FORCE_WAKEUP;
 }
 
-static __always_inline bool send(struct buffer *b, struct so_page_record *page)
+static __always_inline bool send(struct buffer *b)
 {
+	struct so_page_record *page = &b->page;
 	struct so_unwind *u = &b->u;
 	__u32 frames = u->n, python = b->w.n;
 
@@ -291,53 +294,59 @@ static __always_inline bool search_pages(struct search *s, __u32 order)
 	return s->found;
 }
 
+/* By which of the two ways the touch is chosen; into b->page. Whether its stack is to be taken. */
+static __always_inline bool choose(struct buffer *b, struct so_page_slot *slot, __u32 random)
+{
+	struct so_page_record *page = &b->page;
+	struct search search = { .tgid = page->tgid, .threshold = slot->threshold };
+	bool stack = false;
+
+	search.page = page->address >> SO_PAGE_SHIFT;
+	page->random = (__u64)slot->random << (page->order & 15);
+	if (page->random > 1ull << 32)
+		page->random = 1ull << 32;
+	if (random >= page->random)
+		page->random = 0;
+	if (search_pages(&search, page->order)) {
+		page->threshold = search.threshold;
+		stack = see(page->tgid, search.page, page->when_ns);
+	}
+	limit(slot, search.found, stack, page->random, page->when_ns);
+	__sync_fetch_and_add(&slot->stacks, stack);
+	__sync_fetch_and_add(&slot->randoms, page->random ? 1 : 0);
+	return stack || page->random;
+}
+
 static __noinline int take_page(__u32 tgid, __u32 order, __u64 address, __u32 random)
 {
 	const struct so_process *process = bpf_map_lookup_elem(&processes, &tgid);
-	struct so_page_record page = { .type = SO_RECORD_PAGE, .tgid = tgid, .order = order };
-	struct search search = { .tgid = tgid };
 	struct so_page_slot *slot;
-	bool stack = false;
-	struct buffer *b;
 	__u32 zero = 0;
+	struct buffer *b = bpf_map_lookup_elem(&page_buffers, &zero);
 
-	if (!process || !(process->flags & SO_PROCESS_ACTIVE) || order > SO_PAGE_ORDER_MAX)
+	if (!b || !process || !(process->flags & SO_PROCESS_ACTIVE) || order > SO_PAGE_ORDER_MAX)
 		return 0;
-	page.slot = process->slot;
 	slot = &page_slots[process->slot & (SO_MAX_SLOTS - 1)];
-	search.threshold = slot->threshold;
-	if (!search.threshold)
+	if (!slot->threshold)
 		return 0;
-	page.random = (__u64)slot->random << order;
-	if (page.random > 1ull << 32)
-		page.random = 1ull << 32;
-	if (random >= page.random)
-		page.random = 0;
-	page.address = address & ~((1ull << (SO_PAGE_SHIFT + order)) - 1);
-	search.page = page.address >> SO_PAGE_SHIFT;
-	page.when_ns = bpf_ktime_get_ns();
-	if (search_pages(&search, order)) {
-		page.threshold = search.threshold;
-		stack = see(tgid, search.page, page.when_ns);
-	}
-	limit(slot, search.found, stack, page.random, page.when_ns);
-	if (!stack && !page.random)
+	b->page = (struct so_page_record){ .type = SO_RECORD_PAGE,
+					   .slot = process->slot,
+					   .tgid = tgid,
+					   .tid = (__u32)bpf_get_current_pid_tgid(),
+					   .order = order,
+					   .address = address & ~((1ull << (SO_PAGE_SHIFT + order)) - 1),
+					   .when_ns = bpf_ktime_get_ns() };
+	if (!choose(b, slot, random))
 		return 0;
 	if (!may_look(process)) {
 		__sync_fetch_and_add(&slot->hidden, 1);
 		return 0;
 	}
-	b = bpf_map_lookup_elem(&page_buffers, &zero);
-	if (!b)
-		return 0;
-	page.tid = (__u32)bpf_get_current_pid_tgid();
-	page.stack = take_stack(b, process, tgid);
-	bpf_get_current_comm(page.comm, sizeof(page.comm));
-	if (!send(b, &page))
+	b->page.stack = take_stack(b, process, tgid);
+	bpf_get_current_comm(b->page.comm, sizeof(b->page.comm));
+	if (!send(b))
 		__sync_fetch_and_add(&slot->lost, 1);
-	__sync_fetch_and_add(&slot->stacks, stack);
-	__sync_fetch_and_add(&slot->randoms, page.random ? 1 : 0);
-	__sync_fetch_and_add(&slot->run_ns, bpf_ktime_get_ns() - page.when_ns);
+	__sync_fetch_and_add(&slot->run_ns, bpf_ktime_get_ns() - b->page.when_ns);
 	return 0;
 }
 

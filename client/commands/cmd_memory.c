@@ -32,7 +32,7 @@ struct memory_request {
 	enum format format;
 	double duration_s;
 	unsigned top;
-	bool as_json;
+	bool as_json, so_far;
 };
 
 static int wait_for(struct api_client *api, struct target *target, double duration_s, struct so_error *err)
@@ -83,6 +83,18 @@ static int look(const struct globals *globals, const struct memory_request *requ
 	return ret;
 }
 
+/* Of a process that the daemon watches so anyway. */
+static int take_so_far(const struct globals *globals, const struct memory_request *request, uint8_t **bytes,
+		       size_t *length, struct so_error *err)
+{
+	_cleanup_(session) struct session *session = NULL;
+	struct target target;
+	int ret = session__open(globals->socket, SESSION_RUNNING, &session, err);
+
+	ret = ret ?: target__find(session__api(session), request->pid, &target, err);
+	return ret ?: target__memory(session__api(session), target.id, bytes, length, err);
+}
+
 /* The stacks of what is in use. */
 static int write_profile(const struct memory_request *request, const struct memory_report *report, const uint8_t *bytes,
 			 size_t length, struct so_error *err)
@@ -123,8 +135,14 @@ static int run(const struct globals *globals, const struct memory_request *reque
 	_cleanup_(profile_file) struct profile_file file = { .bytes = NULL };
 	_cleanup_free_ uint8_t *looked = NULL;
 	size_t length = 0;
-	int ret = request->input ? profile_file__read(request->input, "inuse_space", &file, err)
-				 : look(globals, request, &looked, &length, err);
+	int ret;
+
+	if (request->input)
+		ret = profile_file__read(request->input, "inuse_space", &file, err);
+	else if (request->so_far)
+		ret = take_so_far(globals, request, &looked, &length, err);
+	else
+		ret = look(globals, request, &looked, &length, err);
 
 	if (!ret && file.folded)
 		ret = so_err(err, -EINVAL, "%s has folded stacks: give the pprof file", request->input);
@@ -146,6 +164,8 @@ static int check(struct memory_request *request, struct so_error *err)
 	if (!request->pid == !request->input)
 		return so_err(err, -EINVAL, "which process? -p PID, or a file of 'stakeout memory -o FILE.pb.gz'%s",
 			      request->pid ? ", not both" : "");
+	if (request->so_far && request->input)
+		return so_err(err, -EINVAL, "--so-far is of a process, not of a file");
 	if (!request->output)
 		return request->format_word ? so_err(err, -EINVAL, "-f needs -o: where to write") : 0;
 	ret = request->format_word ? format__parse(request->format_word, request->output, &request->format, err)
@@ -163,6 +183,7 @@ int cmd_memory(const struct globals *globals, int argc, char **argv)
 	const struct option_entry entries[] = {
 		{ OPTION_PID, 'p', "pid", "PID", &request.pid, "the process; or its name, or its script's" },
 		{ OPTION_DURATION, 'd', "duration", "SECONDS", &request.duration_s, "how long (60): 20, 5m" },
+		{ OPTION_ON, 0, "so-far", NULL, &request.so_far, "at once, of all the time since 'attach --memory'" },
 		{ OPTION_NUMBER, 0, "top", "N", OPTION_RANGE(&request.top, 1, 100000), "rows of the table (10)" },
 		{ OPTION_TEXT, 'o', "output", "FILE", &request.output,
 		  "write the stacks of what is in use: .pb.gz (pprof, with\nall values), .html (a flame graph), "

@@ -5,12 +5,14 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/diff/statistics.h"
 #include "stakeout/array.h"
 #include "stakeout/cleanup.h"
 
-#define KIB 1024.0
+#define KIB         1024.0
+#define MOST_DIGITS 15
 /* Points are put together into so many blocks: what neighbours share would make the interval too narrow. */
 #define BLOCKS 20
 /* Of neighbouring blocks' residuals; beyond, time and chance cannot be told apart. */
@@ -27,16 +29,16 @@ struct line {
 	double freedom;
 };
 
+/* Whole, and of so few digits that no sum of squares is out of range. */
 static bool read_number(const char **at, char end, double *out)
 {
-	char *after;
+	size_t digits = strspn(*at, "0123456789");
+	char after = (*at)[digits];
 
-	if (**at < '0' || **at > '9')
+	if (!digits || digits > MOST_DIGITS || (after != end && !(end == ',' && !after)))
 		return false;
-	*out = strtod(*at, &after);
-	if (*after != end && !(end == ',' && !*after))
-		return false;
-	*at = *after ? after + 1 : after;
+	*out = strtod(*at, NULL);
+	*at += digits + (after != '\0');
 	return true;
 }
 

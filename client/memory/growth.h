@@ -31,8 +31,8 @@ struct growth {
 };
 
 /*
- * series: "MS:ANON:FILE:SHARED:SWAP,…", KiB, as the daemon has it in the comment memory.series. -EINVAL, in words: it is
- * something else; -ENOMEM.
+ * series: "MS:ANON:FILE:SHARED:SWAP,…", KiB, as the daemon has it in the comment memory.series. -EINVAL, in words: it
+ * is something else; -ENOMEM.
  */
 int growth__read(const char *series, struct growth *out, struct so_error *err);
 /* "growing", "not growing", … */

@@ -29,8 +29,8 @@ struct memory_lines {
 };
 
 /*
- * Both of one file: profile__read_value() of "inuse_space" and of "alloc_space". page_bytes: what a page that was chosen
- * is worth, at most. -ENOMEM.
+ * Both of one file: profile__read_value() of "inuse_space" and of "alloc_space". page_bytes: what a page that was
+ * chosen is worth, at most. -ENOMEM.
  */
 int memory_lines__new(const struct profile *in_use, const struct profile *allocated, double page_bytes,
 		      struct memory_lines **out);

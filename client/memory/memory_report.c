@@ -7,6 +7,8 @@
 
 #define MB         1e6
 #define PER_MINUTE (60 / MB)
+/* The daemon's most is 64 GiB. */
+#define MOST_PAGE_BYTES 1e15
 /* A line is named if it keeps this part of the growth. */
 #define CULPRIT_SHARE 0.05
 /* Of the growth so much must be known by lines, or it is said. */
@@ -33,7 +35,7 @@ int memory_report__read(const uint8_t *bytes, size_t length, struct memory_repor
 		return ret;
 	series = profile__comment(out->in_use, "memory.series");
 	page_bytes = number(out->in_use, "memory.page_bytes", 0);
-	if (!series || !(page_bytes > 0))
+	if (!series || !(page_bytes > 0 && page_bytes < MOST_PAGE_BYTES))
 		return so_err(err, -EINVAL, "the profile is none of 'stakeout memory': it has no series of memory");
 	ret = growth__read(series, &out->growth, err);
 	if (ret)
@@ -68,6 +70,14 @@ const struct memory_line *memory_report__culprit(const struct memory_report *rep
 	return NULL;
 }
 
+/* MB a minute; what rounds to nothing is +0.0. */
+static double per_minute(double bytes_per_s)
+{
+	double mb = bytes_per_s * PER_MINUTE;
+
+	return fabs(mb) < 0.05 ? 0 : mb;
+}
+
 static void print_verdict(const struct memory_report *r, FILE *out)
 {
 	const struct growth *g = &r->growth;
@@ -78,8 +88,8 @@ static void print_verdict(const struct memory_report *r, FILE *out)
 		fprintf(out, ": %zu readings in %.1f s are too few (-d 20)\n", g->points, g->seconds);
 		return;
 	}
-	fprintf(out, ": %+.1f MB a minute [%+.1f, %+.1f]", g->rate * PER_MINUTE, g->low * PER_MINUTE,
-		g->high * PER_MINUTE);
+	fprintf(out, ": %+.1f MB a minute [%+.1f, %+.1f]", per_minute(g->rate), per_minute(g->low),
+		per_minute(g->high));
 	if (line)
 		fprintf(out, ", %.1f of it kept by %s", line->rate * PER_MINUTE, line->text);
 	if (line && line->function_rate > 1.01 * line->rate)
@@ -122,8 +132,8 @@ void memory_report__print(const struct memory_report *r, unsigned top, FILE *out
 
 	fprintf(out,
 		"process %ld, %.1f s: %.1f MB of its own, files %.1f MB (%+.1f a minute), shared %.1f MB (%+.1f)\n",
-		r->pid, g->seconds, g->last / MB, g->file / MB, g->file_rate * PER_MINUTE, g->shared / MB,
-		g->shared_rate * PER_MINUTE);
+		r->pid, g->seconds, g->last / MB, g->file / MB, per_minute(g->file_rate), g->shared / MB,
+		per_minute(g->shared_rate));
 	print_verdict(r, out);
 	print_limits(r, out);
 	if (rows)

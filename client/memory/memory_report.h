@@ -13,7 +13,7 @@ struct memory_report {
 	struct profile *in_use, *allocated; /* the file, read by either value */
 	struct growth growth;
 	struct memory_lines *lines;
-	/* From the daemon: what seeing page faults took of the target's time; and for how long it could not afford that. */
+	/* What seeing page faults took of the target's time; and for how long the daemon could not afford that. */
 	double cost_percent; /* negative: not known */
 	double paused_s;
 	double lost, unread; /* touches without a stack; processes whose pages could not be looked up */

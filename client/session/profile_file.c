@@ -42,6 +42,19 @@ static int read_bytes(const char *path, uint8_t **out, size_t *length, struct so
 	return 0;
 }
 
+/* Bytes are no samples, whose number says how sure a share is. */
+static int parse_time(const char *name, struct profile_file *file, struct so_error *err)
+{
+	int ret = profile__read(file->bytes, file->length, &file->profile, err);
+
+	if (ret || !profile__comment(file->profile, "memory.series"))
+		return ret;
+	return so_err(err, -EINVAL,
+		      "%s is a profile of memory, not of time: 'stakeout memory %s', or 'stakeout render --value "
+		      "inuse_space'",
+		      name, name);
+}
+
 static int parse(const char *name, const char *value, struct profile_file *file, struct so_error *err)
 {
 	struct so_error why = { .text = "" };
@@ -57,7 +70,7 @@ static int parse(const char *name, const char *value, struct profile_file *file,
 	else if (value)
 		return profile__read_value(file->bytes, file->length, value, &file->profile, err);
 	else
-		return profile__read(file->bytes, file->length, &file->profile, err);
+		return parse_time(name, file, err);
 	if (ret == -EINVAL)
 		return so_err(err, ret, "%s is neither a pprof file nor folded stacks: %s", name, why.text);
 	return ret ? so_err(err, ret, "%s", why.text) : 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Whether this machine can do the work: each thing that is needed or helps, found by trying it. */
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <linux/perf_event.h>
 #include <string.h>
@@ -129,6 +130,20 @@ static bool check_kallsyms(char *used, size_t size)
 	return address != 0;
 }
 
+static bool check_page_tracepoints(char *used, size_t size)
+{
+	static const char *const names[] = { "btf_trace_page_fault_user", "btf_trace_page_fault_kernel",
+					     "btf_trace_mm_page_alloc" };
+	struct btf *btf = btf__load_vmlinux_btf();
+	bool found = btf;
+
+	for (size_t i = 0; found && i < sizeof(names) / sizeof(names[0]); i++)
+		found = btf__find_by_name_kind(btf, names[i], BTF_KIND_TYPEDEF) > 0;
+	btf__free(btf);
+	snprintf(used, size, "page_fault_user, page_fault_kernel, mm_page_alloc");
+	return found;
+}
+
 static bool check_watchpoint(char *used, size_t size)
 {
 	snprintf(used, size, "tried out here");
@@ -159,7 +174,8 @@ static const struct check {
 	  "deleted and replaced files, and files in other mount namespaces, have no unwind tables and no "
 	  "names" },
 	{ "loops in eBPF", false, check_loop,
-	  "stacks are unwound by chained programs: longer to load, a little slower" },
+	  "stacks are unwound by chained programs: longer to load, a little slower; there is no 'stakeout memory'" },
+	{ "tracepoints of page faults", false, check_page_tracepoints, "there is no 'stakeout memory'" },
 	{ "saved user registers", false, check_task_regs,
 	  "they are found by the size of the kernel stack, which fits the usual kernel configurations" },
 	{ "hardware watchpoints", false, check_watchpoint,

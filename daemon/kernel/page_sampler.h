@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The kernel side of memory's growth: loads bpf/memory/pages.bpf.c beside the sampler, whose tables and ring of stacks it
- * uses, and attaches it as long as a target is watched. Not thread-safe: the engine serialises.
+ * The kernel side of memory's growth: loads bpf/memory/pages.bpf.c beside the sampler, whose tables and ring of stacks
+ * it uses, and attaches it as long as a target is watched. Not thread-safe: the engine serialises.
  */
 #ifndef STAKEOUT_PAGE_SAMPLER_H
 #define STAKEOUT_PAGE_SAMPLER_H

@@ -44,8 +44,8 @@ static inline double live_pages__weight(uint32_t threshold)
 }
 
 /*
- * Pages of a record were touched: those that were chosen, and are below `follow` as well, are kept, each in the place of
- * its touch before. What there is no memory for is left out.
+ * Pages of a record were touched: those that were chosen, and are below `follow` as well, are kept, each in the place
+ * of its touch before. What there is no memory for is left out.
  */
 void live_pages__touch(struct live_pages *l, uint64_t salt, uint32_t follow, const struct so_page_record *record,
 		       const struct stack *stack);

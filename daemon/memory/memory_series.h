@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* How much memory a target's processes had resident, over time: what /proc/PID/status says, added up. Not thread-safe. */
+/* How much memory a target's processes had resident, over time, by /proc/PID/status, added up. Not thread-safe. */
 #ifndef STAKEOUT_MEMORY_SERIES_H
 #define STAKEOUT_MEMORY_SERIES_H
 

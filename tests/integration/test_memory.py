@@ -24,12 +24,14 @@ from harness import (
     start_script,
     temporary_dir,
     timeout,
+    uses,
     wait_until,
     workload,
 )
 from pprof_message import Message
 from strangers import NOBODY, ask_as, become
 from test_safety import Leftovers
+from test_stuck import hang, hanging, tell
 
 # What a fresh program needs once, as its first blocks of memory, is over then.
 SETTLED_S = 1.0
@@ -216,6 +218,9 @@ def test_the_forms_agree():
     assert daemon.client("memory", path).stdout == said
     message = Message(path)
     in_use = sum(sample.values[1] for sample in message.samples)
+    for command in ("summary", "render", "steps"):
+        refused = run([STAKEOUT, command, path])
+        assert refused.returncode == 1 and "is a profile of memory, not of time" in refused.stderr, refused
     folded = run([STAKEOUT, "render", path, "--value", "inuse_space"])
     assert folded.returncode == 0, folded.stderr
     assert sum(parse_folded(folded.stdout).values()) == in_use
@@ -226,7 +231,8 @@ def test_the_forms_agree():
     page = os.path.join(where, "memory.html")
     assert run([STAKEOUT, "memory", path, "-o", page]).returncode == 0
     with open(page, encoding="utf-8") as f:
-        assert "leak_record" in f.read()
+        text = f.read()
+    assert "leak_record" in text and '"value":"inuse_space"' in text
     go = run([need_tool("go"), "tool", "pprof", "-top", "-inuse_space", "-unit=B", "-nodefraction=0", path])
     assert go.returncode == 0, go.stderr
     assert "Type: inuse_space" in go.stdout
@@ -267,6 +273,33 @@ def test_a_target_of_the_daemon_is_looked_at():
     grower.end()
 
 
+def test_a_process_that_is_attached_for_it():
+    """Its growth at any moment, and its memory in what Prometheus scrapes."""
+    grower = cpp("leak", 5)
+    time.sleep(SETTLED_S)
+    daemon = Daemon()
+    daemon.client("attach", "-p", grower.pid, "--memory")
+    before = grower.anonymous()
+    first = wait_until(
+        lambda: (said := json.loads(daemon.client("memory", "-p", grower.pid, "--so-far", "--json").stdout))["verdict"]
+        == "growing"
+        and said,
+        "growth",
+        step=1,
+    )
+    assert first["line"].startswith("leak_record "), first["line"]
+    time.sleep(4)
+    second = json.loads(daemon.client("memory", "-p", grower.pid, "--so-far", "--json").stdout)
+    grown = grower.anonymous() - before
+    assert second["in_use_bytes"] > first["in_use_bytes"] + 10e6, (first["in_use_bytes"], second["in_use_bytes"])
+    assert_near(second["in_use_bytes"], grown, 0.2, "what is in use of all that was touched")
+    metrics = daemon.request("GET", "/metrics").decode()
+    found = dict(re.findall(r'^stakeout_target_memory_bytes\{.*kind="(\w+)"\} (\S+)$', metrics, re.M))
+    assert set(found) == {"anonymous", "file", "shared", "swapped"}, metrics
+    assert_near(float(found["anonymous"]), grower.anonymous(), 0.2, "anonymous memory in the metrics")
+    grower.end()
+
+
 def test_rights():
     """A user sees the memory of their own processes alone; few of them at a time."""
     roots, daemon = cpp("leak", 1), Daemon("--socket-mode", "0666", "--group", "")
@@ -296,6 +329,38 @@ def test_rights():
     )
     assert (status, ended, again) == (200, 200, 201)
     roots.end()
+
+
+@uses("a process that hangs")
+def test_a_process_that_hangs():
+    """Whose memory nobody can read, while readings of how much it has go on, and so do other targets."""
+    grower, daemon = cpp("leak", 5), Daemon()
+    with hanging() as target:
+        ids = [
+            daemon.request("POST", "/v1/targets", {"pid": pid, "rate_hz": 19, "memory": True}, expect=201)["id"]
+            for pid in (target.pid, grower.pid)
+        ]
+
+        def ask(number):
+            path, began = os.path.join(temporary_dir(), "memory.pb.gz"), time.monotonic()
+            with open(path, "wb") as f:
+                f.write(daemon.request("GET", f"/v1/targets/{ids[number]}/memory"))
+            assert time.monotonic() - began < 15, time.monotonic() - began
+            return Message(path)
+
+        def readings(message):
+            return message.comments["memory.series"].split(",")
+
+        hang(target)
+        stuck = ask(0)
+        assert int(stuck.comments["memory.unread_processes"]) <= 1, stuck.comments
+        assert int(ask(1).comments["memory.unread_processes"]) == 0
+        time.sleep(2)
+        assert len(readings(ask(0))) >= len(readings(stuck)) + 4
+        assert sum(sample.values[1] for sample in ask(1).samples) > 5e6
+        tell(target, b"free\n")
+        wait_until(lambda: int(ask(0).comments["memory.unread_processes"]) == 0, "its pages to be looked up", step=0.5)
+    grower.end()
 
 
 @alone

@@ -7,5 +7,5 @@
 KERNELS ?=
 
 .PHONY: kernels
-kernels: all $(BUILD)/workloads/split $(BUILD)/workloads/threads cuda-workloads
+kernels: all $(BUILD)/workloads/split $(BUILD)/workloads/threads $(BUILD)/workloads/mem_grow cuda-workloads
 	STAKEOUT_BUILD=$(BUILD) tests/kernels/run.py $(KERNELS)

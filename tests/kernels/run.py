@@ -170,6 +170,7 @@ def initramfs(image, system):
     binaries = {"/bin/busybox": need("busybox"), "/bin/stakeout": harness.STAKEOUT, "/bin/stakeoutd": harness.STAKEOUTD}
     for name in WORKLOADS:
         binaries["/workloads/" + name] = os.path.join(harness.WORKLOAD_DIR, name)
+    binaries["/memory/mem_grow"] = os.path.join(harness.WORKLOAD_DIR, "mem_grow")
     binaries.update(system_checks.files(image) if system else cuda_checks.files())
     for path, source in binaries.items():
         if not os.path.exists(source):
@@ -296,6 +297,24 @@ def check_wall(pieces):
     return f"{parts:.2f} s of {summary['duration_s']:.2f} s, {len(summary['wall']['threads'])} threads"
 
 
+def check_memory(pieces, name):
+    """A leak is found, at its rate and in its function; kernels that cannot do it say so."""
+
+    def piece(what):
+        return pieces.get(("memory", "-", what), "").strip("\n")
+
+    if name == "5.10":
+        assert piece("status") == "1" and "Linux 5.17 is needed" in piece("client.log"), piece("client.log")
+        return "refused in words"
+    if piece("status") != "0" or not piece("memory.json"):
+        raise AssertionError(f"stakeout memory ended with {piece('status')}:\n{piece('client.log')}")
+    said = json.loads(piece("memory.json"))
+    rate, kept = said["growth_bytes_per_s"], said["lines"][0]["function_kept_bytes_per_s"]
+    assert said["verdict"] == "growing" and said["line"].startswith("leak_record "), said
+    assert abs(rate - 1e6) < 2e5 and abs(kept - 1e6) < 3e5, (rate, kept)
+    return f"growing by {rate / 1e6:.2f} MB a second, {kept / 1e6:.2f} of it by {said['line']}"
+
+
 def report_failure(guest, error):
     print(f"      {error or repr(error)}".rstrip().replace("\n", "\n      "))
     if not guest.text("results"):
@@ -322,7 +341,8 @@ def workload_checks(pieces, name):
         for workload in WORKLOADS
     ]
     wall = ("wall time", lambda: check_wall(pieces))
-    return [("stakeout check", machine), *recordings, wall, ("daemon", daemon), *cuda_checks.check(pieces, name)]
+    others = [wall, ("memory", lambda: check_memory(pieces, name))]
+    return [("stakeout check", machine), *recordings, *others, ("daemon", daemon), *cuda_checks.check(pieces, name)]
 
 
 def check_guest(guest, ended, name, verbose):

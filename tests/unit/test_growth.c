@@ -159,9 +159,10 @@ static void too_few_points_say_nothing(void **state)
 
 static void damaged_series_are_refused(void **state)
 {
-	static const char *const wrong[] = { "x",           "1",           "1:2",        "1:2:3:4",     "1:2:3:4:",
-					     "1:2:3:4:5:6", "1:2:3:4:5,x", "-1:2:3:4:5", "1:nan:3:4:5", "1:2:3:4:5 ",
-					     ",",           "1:2:3:4:5,,", "1: 2:3:4:5" };
+	static const char *const wrong[] = { "x",           "1",           "1:2",         "1:2:3:4",
+					     "1:2:3:4:",    "1:2:3:4:5:6", "1:2:3:4:5,x", "-1:2:3:4:5",
+					     "1:nan:3:4:5", "1:2:3:4:5 ",  ",",           "1:2:3:4:5,,",
+					     "1: 2:3:4:5",  "1:1e9:3:4:5", "0x1:2:3:4:5", "1:1234567890123456:3:4:5" };
 	struct so_error err;
 	struct growth g;
 

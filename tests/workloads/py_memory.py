@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Grows by a known rate, or allocates as much and keeps nothing: `py_memory.py objects|numpy|churn|shared|file|child MB_A_SECOND`.
+"""Grows by a known rate, or allocates as much and keeps nothing.
+
+py_memory.py objects|numpy|churn|shared|file|child MB_A_SECOND
 
 Says "ready", then what it has kept, in bytes, whenever it is asked by a line on standard input.
 """
