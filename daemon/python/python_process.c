@@ -294,7 +294,7 @@ static int find_rest(const struct foreign_memory *memory, const struct python_th
 	ret = check_gil(memory, layout, process->runtime, threads[kept - 1].interpreter, &process->place, err);
 	ret = ret
 		      ?: python_storage__find(memory, layout, process->runtime, locals, threads, kept,
-					      &process->place.tss, err);
+					      &process->place, err);
 	return ret < 0 ? ret : check_frames(memory, layout, threads, kept, err);
 }
 

@@ -30,6 +30,17 @@ int python_process__open(const struct foreign_memory *memory, const struct pytho
 int python_process__open_running(const struct foreign_memory *memory, const struct python_image *image, uint64_t bias,
 				 struct python_process *out, struct so_error *err);
 
+/* The thread state to which a thread's own storage leads; 0: none, or not its own. fsbase: its control block. */
+static inline uint64_t python_process__thread(const struct foreign_memory *memory, const struct python_process *process,
+					      uint64_t fsbase)
+{
+	const struct so_python_place *place = &process->place;
+	uint64_t storage = place->table ? foreign_memory__u64(memory, fsbase + (uint64_t)place->table) : fsbase;
+	uint64_t state = foreign_memory__u64(memory, storage + (uint64_t)place->tss);
+
+	return state && foreign_memory__u64(memory, state + process->walker.thread_id) == fsbase ? state : 0;
+}
+
 /* A thread state, for those that list threads without sampling them. */
 struct python_thread {
 	uint64_t state;     /* its address */

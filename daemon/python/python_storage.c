@@ -18,6 +18,14 @@
 #define N_SLOTS      ((SEARCH_END - SEARCH_BEGIN) / SLOT_BYTES)
 #define MAX_SEQUENCE UINT32_MAX
 
+/*
+ * musl, src/internal/pthread_impl.h: struct pthread begins with a pointer to itself, and has further on one to the
+ * values of all keys (tsd, PTHREAD_KEYS_MAX of them).
+ */
+#define MUSL_BYTES   0x100u
+#define MUSL_KEYS    128u
+#define MUSL_THREADS 4u /* that are searched; all count */
+
 #define MAX_LOCAL_BYTES 16384 /* before a descriptor: thread-local memory of the program and its libraries */
 
 struct votes {
@@ -70,11 +78,54 @@ static unsigned winner(const struct votes *votes, const struct key *key)
 	return best;
 }
 
+static unsigned count_in_tables(const struct foreign_memory *memory, const struct python_thread *threads, unsigned n,
+				unsigned table, unsigned at)
+{
+	unsigned found = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		found += foreign_memory__u64(memory, foreign_memory__u64(memory, threads[i].thread_id + table) + at) ==
+			 threads[i].state;
+	return found;
+}
+
+/* musl. The key decides where its number is known, else the place where most threads have their states. */
+static bool find_in_tables(const struct foreign_memory *memory, const struct python_thread *threads, unsigned n,
+			   const struct key *key, struct so_python_place *place)
+{
+	uint64_t words[MUSL_BYTES / 8], values[MUSL_KEYS];
+	unsigned most = 0;
+
+	for (unsigned t = 0; t < n && t < MUSL_THREADS; t++) {
+		if (!foreign_memory__read(memory, threads[t].thread_id, words, sizeof(words)) ||
+		    words[0] != threads[t].thread_id)
+			continue;
+		for (unsigned i = 1; i < MUSL_BYTES / 8; i++) {
+			if (!words[i] || words[i] % 8 ||
+			    !foreign_memory__read(memory, words[i], values, sizeof(values)))
+				continue;
+			for (unsigned k = 0; k < MUSL_KEYS; k++) {
+				unsigned found;
+
+				if (values[k] != threads[t].state || (key->made == 1 && k != key->number))
+					continue;
+				found = count_in_tables(memory, threads, n, i * 8, k * 8);
+				if (found <= most)
+					continue;
+				most = found;
+				place->table = (int16_t)(i * 8);
+				place->tss = (int16_t)(k * 8);
+			}
+		}
+	}
+	return most;
+}
+
 static int explain(const struct votes *votes, const struct key *key, struct so_error *err)
 {
 	if (!votes->descriptors)
 		return so_err(err, -ENOTSUP,
-			      "this C library is not glibc: where it keeps Python's thread "
+			      "this C library is not glibc, and not musl: where it keeps Python's thread "
 			      "states is not known");
 	if (key->made == 1 && key->number >= N_KEYS)
 		return so_err(err, -ENOTSUP, "Python's pthread key is number %u: only the first %u are supported",
@@ -99,7 +150,7 @@ static unsigned count_at(const struct foreign_memory *memory, const struct pytho
  * has the known one.
  */
 static int find_variable(const struct foreign_memory *memory, const struct python_thread_locals *locals,
-			 const struct python_thread *threads, unsigned n, int32_t *tss, struct so_error *err)
+			 const struct python_thread *threads, unsigned n, int16_t *tss, struct so_error *err)
 {
 	int32_t apart = locals->current - locals->own;
 	unsigned most = 0;
@@ -110,7 +161,7 @@ static int find_variable(const struct foreign_memory *memory, const struct pytho
 		/* Where the thread's own one would be, if this were the current one. */
 		if (found && found >= most && count_at(memory, threads, n, at - apart) < n) {
 			most = found;
-			*tss = at;
+			*tss = (int16_t)at;
 		}
 	}
 	return most ? 0
@@ -120,28 +171,28 @@ static int find_variable(const struct foreign_memory *memory, const struct pytho
 }
 
 static int find_local(const struct foreign_memory *memory, const struct python_thread_locals *locals,
-		      const struct python_thread *threads, unsigned n, int32_t *tss, struct so_error *err)
+		      const struct python_thread *threads, unsigned n, int16_t *tss, struct so_error *err)
 {
 	if (locals->kind == PYTHON_LOCALS_UNKNOWN)
 		return so_err(err, -ENOTSUP, "how this build of CPython reads a thread's state is not known");
 	if (locals->kind == PYTHON_LOCALS_OF_MODULE)
 		return find_variable(memory, locals, threads, n, tss, err);
-	if (!count_at(memory, threads, n, locals->own))
+	if (locals->own != (int16_t)locals->own || !count_at(memory, threads, n, locals->own))
 		return so_err(err, -ENOTSUP, "Python's thread states are not where its own code reads them");
-	*tss = locals->own;
+	*tss = (int16_t)locals->own;
 	return 0;
 }
 
 int python_storage__find(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t runtime,
 			 const struct python_thread_locals *locals, const struct python_thread *threads, unsigned n,
-			 int32_t *tss, struct so_error *err)
+			 struct so_python_place *place, struct so_error *err)
 {
 	struct votes votes = { 0 };
 	struct key key = { 0 };
 	unsigned slot;
 
 	if (layout->thread_local)
-		return find_local(memory, locals, threads, n, tss, err);
+		return find_local(memory, locals, threads, n, &place->tss, err);
 
 	if (layout->runtime_autotss_key)
 		foreign_memory__read(memory, runtime + layout->runtime_autotss_key, &key, sizeof(key));
@@ -149,7 +200,7 @@ int python_storage__find(const struct foreign_memory *memory, const struct pytho
 		vote(memory, &threads[i], &votes);
 	slot = winner(&votes, &key);
 	if (!votes.for_slot[slot])
-		return explain(&votes, &key, err);
-	*tss = (int32_t)(SEARCH_BEGIN + slot * SLOT_BYTES + 8);
+		return find_in_tables(memory, threads, n, &key, place) ? 0 : explain(&votes, &key, err);
+	place->tss = (int16_t)(SEARCH_BEGIN + slot * SLOT_BYTES + 8);
 	return 0;
 }

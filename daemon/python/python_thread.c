@@ -21,9 +21,9 @@ static bool first_frame(const struct foreign_memory *memory, const struct python
 			uint64_t *frame)
 {
 	const struct so_python *walker = &process->walker;
-	uint64_t state = foreign_memory__u64(memory, fsbase + process->place.tss);
+	uint64_t state = python_process__thread(memory, process, fsbase);
 
-	if (!state || foreign_memory__u64(memory, state + walker->thread_id) != fsbase)
+	if (!state)
 		return false;
 	*frame = foreign_memory__u64(memory, state + walker->frame);
 	if (*frame && walker->flags & SO_PYTHON_CFRAME)

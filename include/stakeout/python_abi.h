@@ -4,7 +4,7 @@
  *
  * All offsets are in bytes. The walker goes
  *
- *   thread control block (fsbase) + tss          -> thread state, checked by thread state + thread_id == fsbase
+ *   thread control block (fsbase) [+ table ->] + tss -> thread state, checked by thread state + thread_id == fsbase
  *   thread state + frame [-> + cframe_frame]     -> innermost frame
  *   frame + frame_code, frame_back, ...          -> code object, caller, instruction, kind of frame
  *   code object + code_sum                       -> the bytes whose checksum tells this code object from a later one
@@ -88,7 +88,8 @@ struct so_python_place {
 		__u64 gil;              /* SO_PYTHON_GIL_RUNTIME: address of the GIL */
 		__u64 main_interpreter; /* else: of the state of the first interpreter */
 	};
-	__s32 tss;   /* fsbase + tss: where a thread's own pointer to its thread state is */
+	__s16 tss;   /* fsbase + tss: where a thread's own pointer to its thread state is */
+	__s16 table; /* not 0: fsbase + table has a pointer, and tss is counted from there (musl) */
 	__u32 build; /* which struct so_python, from 1; 0: no interpreter is known */
 };
 

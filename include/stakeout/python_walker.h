@@ -114,7 +114,7 @@ static __always_inline void py_enter_current(struct so_python_walk *w, const str
 static __always_inline int py_begin(struct so_python_walk *w, const struct so_python *p,
 				    const struct so_python_place *place, __u64 fsbase)
 {
-	__u64 id = 0;
+	__u64 storage = fsbase, id = 0;
 
 	w->hash = 0;
 	w->n = 0;
@@ -123,7 +123,9 @@ static __always_inline int py_begin(struct so_python_walk *w, const struct so_py
 	w->below = 0;
 	w->frame = 0;
 	w->cframe = 0;
-	if (!py_read(&w->thread, 8, fsbase + place->tss))
+	if (place->table && !py_read(&storage, 8, fsbase + place->table))
+		return py_end(w, SO_PYTHON_STATE_NO_THREAD);
+	if (!py_read(&w->thread, 8, storage + place->tss))
 		return py_end(w, SO_PYTHON_STATE_NO_THREAD);
 	if (!w->thread)
 		return py_end(w, SO_PYTHON_STATE_NONE);

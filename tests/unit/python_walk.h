@@ -60,9 +60,7 @@ static inline uint32_t python_walk__instruction(const struct foreign_memory *mem
 static inline uint64_t python_walk__thread(const struct foreign_memory *memory, const struct python_process *p,
 					   uint64_t descriptor)
 {
-	uint64_t state = foreign_memory__u64(memory, descriptor + p->place.tss);
-
-	return state && foreign_memory__u64(memory, state + p->walker.thread_id) == descriptor ? state : 0;
+	return python_process__thread(memory, p, descriptor);
 }
 
 /* Innermost first; returns their number, or -1 where something cannot be read. */

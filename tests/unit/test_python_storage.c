@@ -23,7 +23,11 @@ static void make(unsigned n)
 
 static int find(const struct python_layout *layout, unsigned n, int32_t *tss, struct so_error *err)
 {
-	return python_storage__find(&made.memory, layout, MADE_RUNTIME, &locals, threads, n, tss, err);
+	struct so_python_place place = { .tss = (int16_t)*tss };
+	int ret = python_storage__find(&made.memory, layout, MADE_RUNTIME, &locals, threads, n, &place, err);
+
+	*tss = place.tss;
+	return ret;
 }
 
 static void expect_found(const struct python_layout *layout, unsigned n, int32_t wanted)
@@ -122,6 +126,54 @@ static void test_other_libraries(void **state)
 	expect_refused(made.layout, 1, "elsewhere");
 }
 
+#define MUSL_TABLE(i) (MADE_SELF(i) + 0x800) /* of values, in the descriptor of thread i at 0x80 */
+
+static void make_musl(unsigned n, unsigned key)
+{
+	make(n);
+	for (unsigned i = 0; i < n; i++) {
+		made_python__set(&made, i, 3, 0);
+		made_python__u64(&made, MADE_SELF(i) + 16, MADE_SELF((i + 1) % n));
+		made_python__u64(&made, MADE_SELF(i) + 24, MADE_SELF((i + 1) % n));
+		made_python__u64(&made, MADE_SELF(i) + 0x80, MUSL_TABLE(i));
+		made_python__u64(&made, MUSL_TABLE(i) + 8 * key, MADE_THREAD(i));
+	}
+}
+
+static void expect_in_table(const struct python_layout *layout, unsigned n, int table, int tss)
+{
+	struct so_python_place place = { 0 };
+	struct so_error err = { "" };
+
+	assert_int_equal(python_storage__find(&made.memory, layout, MADE_RUNTIME, &locals, threads, n, &place, &err),
+			 0);
+	assert_int_equal(place.table, table);
+	assert_int_equal(place.tss, tss);
+}
+
+static void test_musl(void **state)
+{
+	struct python_layout layout;
+
+	/* More keys than glibc's descriptors hold. */
+	make_musl(3, 40);
+	made_python__key(&made, 1, 40);
+	expect_in_table(made.layout, 3, 0x80, 40 * 8);
+	/* One of them has begun and has no value yet. */
+	made_python__u64(&made, MUSL_TABLE(0) + 8 * 40, 0);
+	expect_in_table(made.layout, 3, 0x80, 40 * 8);
+	/* Another library has the same under another key: the number decides, or most of them. */
+	made_python__u64(&made, MUSL_TABLE(1) + 8 * 2, MADE_THREAD(1));
+	expect_in_table(made.layout, 3, 0x80, 40 * 8);
+	layout = *made.layout;
+	layout.runtime_autotss_key = 0;
+	expect_in_table(&layout, 3, 0x80, 40 * 8);
+	/* None where it should be. */
+	make_musl(1, 5);
+	made_python__key(&made, 1, 6);
+	expect_refused(made.layout, 1, "not musl");
+}
+
 /* 3.15: the program's own code says where it is; it has to be there. */
 static void test_thread_locals_of_a_program(void **state)
 {
@@ -170,6 +222,7 @@ int main(void)
 		cmocka_unit_test(test_by_key),
 		cmocka_unit_test(test_without_key),
 		cmocka_unit_test(test_what_is_no_storage),
+		cmocka_unit_test(test_musl),
 		cmocka_unit_test(test_other_libraries),
 		cmocka_unit_test(test_thread_locals_of_a_program),
 		cmocka_unit_test(test_thread_locals_of_a_library),
