@@ -142,6 +142,14 @@ def test_who_keeps_nothing_is_not_accused():
     assert churn["in_use_bytes"] < 2e6, churn["in_use_bytes"]
 
 
+@timeout(200)
+def test_the_budget():
+    """A program that does nothing but touch new memory loses no more than that, and what it may have used up at once."""
+    answer, _ = look([cpp("churn", 5000)], 10)[0]
+    check_no_leak(answer)
+    assert answer["cost_percent"] < 3 + 100 * 0.1 / 10 + 1, (answer["cost_percent"], answer["paused_s"])
+
+
 @long
 @timeout(600)
 def test_who_keeps_nothing_is_not_accused_in_20_runs():
