@@ -22,12 +22,16 @@ struct maker {
 	struct text text;
 };
 
-/* Code that allocates for others: allocators, and what the compiler took from headers of the C++ library. */
+/* Code that allocates for others: allocators, and what the compiler took from the libraries of C++ and Rust. */
 static bool is_of_allocator(const struct profile_line *line)
 {
 	static const char *const files[] = { "libc.so",     "libc-2.",     "ld-linux",  "libstdc++.so", "libjemalloc",
 					     "libmimalloc", "libtcmalloc", "libc10.so", "ld-musl",      "[" };
-	static const char *const names[] = { "operator new", "std::", "__gnu_cxx::", "malloc", "calloc", "realloc" };
+	/* The last ones are those of a program that has the C library in itself. */
+	static const char *const names[] = {
+		"operator new", "std::",     "__gnu_cxx::", "alloc::", "<alloc::", "__rust", "malloc",  "calloc",
+		"realloc",      "sysmalloc", "_int_",       "__libc_", "memset",   "memcpy", "memmove", "__mem"
+	};
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
 		if (!strncmp(short_path(line->mapping), files[i], strlen(files[i])))

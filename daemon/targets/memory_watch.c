@@ -243,6 +243,11 @@ static void pause_or_go_on(struct memory_watch *m, struct target *t, uint64_t no
 	}
 }
 
+static unsigned budget_percent(const struct target *t)
+{
+	return t->info.keep && !t->memory.views ? MEMORY_WATCH_STANDING_PERCENT : MEMORY_WATCH_LOOK_PERCENT;
+}
+
 /* What the faults since the last time have cost, against the budget. */
 static void account(struct memory_watch *m, struct target *t, const struct memory_usage *usage, uint64_t now_ns)
 {
@@ -261,7 +266,7 @@ static void account(struct memory_watch *m, struct target *t, const struct memor
 	f->faults += faults;
 	f->cost_ns += faults * PAGE_SAMPLER_FAULT_NS + run_ns;
 	f->time_ns += time_ns;
-	memory->credit_ns += (int64_t)(time_ns * MEMORY_WATCH_PERCENT / 100);
+	memory->credit_ns += (int64_t)(time_ns * budget_percent(t) / 100);
 	memory->credit_ns -= (int64_t)(faults * PAGE_SAMPLER_FAULT_NS + run_ns);
 	if (memory->credit_ns > CREDIT_NS)
 		memory->credit_ns = CREDIT_NS;

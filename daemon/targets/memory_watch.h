@@ -10,8 +10,12 @@
 #include "daemon/processes/process_table.h"
 #include "daemon/targets/targets.h"
 
-/* Of the target's CPU time, what seeing its page faults may take; beyond it they are left alone for a while. */
-#define MEMORY_WATCH_PERCENT 3
+/*
+ * Of the target's time, what seeing its page faults may take: of one that is kept, and of a look of seconds. Beyond it
+ * they are left alone for a while.
+ */
+#define MEMORY_WATCH_STANDING_PERCENT 1
+#define MEMORY_WATCH_LOOK_PERCENT     3
 
 /* Targets that are watched so at a time; those of all users other than root, and of one. */
 #define MEMORY_WATCH_MAX       16

@@ -10,14 +10,14 @@ BENCH_CHECK ?=
 BENCH_DIR := $(BUILD)/bench
 
 .PHONY: bench
-bench: all workloads $(BENCH_DIR)/depth $(BENCH_DIR)/depth-fp $(BENCH_DIR)/progress $(BENCH_DIR)/switches $(BENCH_DIR)/table_time $(BENCH_DIR)/store $(BENCH_DIR)/categories
+bench: all workloads $(BENCH_DIR)/depth $(BENCH_DIR)/depth-fp $(BENCH_DIR)/progress $(BENCH_DIR)/allocate $(BENCH_DIR)/switches $(BENCH_DIR)/table_time $(BENCH_DIR)/store $(BENCH_DIR)/categories
 	@STAKEOUT_BUILD=$(BUILD) tests/bench/run.py $(BENCH)
 
 .PHONY: bench-check
 bench-check: all $(BENCH_DIR)/categories
 	@STAKEOUT_BUILD=$(BUILD) tests/bench/counts.py $(BENCH_CHECK)
 
-$(BENCH_DIR)/depth $(BENCH_DIR)/progress $(BENCH_DIR)/switches: $(BENCH_DIR)/%: tests/bench/%.c tests/workloads/work.h
+$(BENCH_DIR)/depth $(BENCH_DIR)/progress $(BENCH_DIR)/allocate $(BENCH_DIR)/switches: $(BENCH_DIR)/%: tests/bench/%.c tests/workloads/work.h
 	@mkdir -p $(@D)
 	$(Q)gcc -std=gnu11 $(WORKLOAD_CFLAGS) -I. -o $@ $<
 

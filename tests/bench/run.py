@@ -14,6 +14,7 @@ import python_section  # noqa: E402  pylint: disable=C0413
 import report as reports  # noqa: E402  pylint: disable=C0413
 import sections  # noqa: E402  pylint: disable=C0413
 import categories_section  # noqa: E402  pylint: disable=C0413
+import memory_section  # noqa: E402  pylint: disable=C0413
 import store_section  # noqa: E402  pylint: disable=C0413
 import waits_section  # noqa: E402  pylint: disable=C0413
 import tools  # noqa: E402  pylint: disable=C0413
@@ -24,6 +25,7 @@ SECTIONS = {
     "store": store_section.store,
     "categories": categories_section.categories,
     "waits": waits_section.waits,
+    "memory": memory_section.memory,
 }
 
 

@@ -111,7 +111,8 @@ def check_leak(answer, truth, line, share=0.1):
     # Twice the interval: one of twenty lies beyond the interval itself.
     middle = first["function_kept_bytes_per_s"]
     assert middle - 2 * (middle - low) - share * kept <= kept <= middle + 2 * (high - middle) + share * kept, first
-    assert answer["cost_percent"] < 1, answer["cost_percent"]
+    # The budget; where nothing else wants the CPUs it is a twentieth of a percent.
+    assert answer["cost_percent"] < 3, answer["cost_percent"]
     assert answer["lost"] == 0 and answer["paused_s"] == 0 and answer["unread_processes"] == 0, answer
 
 
@@ -136,9 +137,17 @@ def test_who_keeps_nothing_is_not_accused():
     for answer, _ in look(growers, 10):
         check_no_leak(answer)
     churn = look([cpp("churn", 20)], 10)[0][0]
-    # It touches 20 MB a second again and again, in the same 128 pages.
+    # It touches 20 MB a second again and again, in the same 128 pages. Four standard errors of 150 stacks, the fewest.
     assert_near(churn["allocated_bytes"], 20e6 * 10, 0.35, "what a program that keeps nothing touched")
     assert churn["in_use_bytes"] < 2e6, churn["in_use_bytes"]
+
+
+@timeout(200)
+def test_the_budget():
+    """A program that does nothing but touch new memory loses no more than that, and what it may have used up at once."""
+    answer, _ = look([cpp("churn", 5000)], 10)[0]
+    check_no_leak(answer)
+    assert answer["cost_percent"] < 3 + 100 * 0.1 / 10 + 1, (answer["cost_percent"], answer["paused_s"])
 
 
 @long

@@ -70,12 +70,13 @@ NOINLINE static void replace_entry(size_t bytes)
 	next = (next + 1) % cache.size();
 }
 
-static bool answer()
+/* behind: it cannot keep up with its rate, and does not wait. */
+static bool answer(bool behind)
 {
 	pollfd in = { STDIN_FILENO, POLLIN, 0 };
 	char line[64];
 
-	if (poll(&in, 1, 10) <= 0)
+	if (poll(&in, 1, behind ? 0 : 10) <= 0)
 		return true;
 	if (!fgets(line, sizeof(line), stdin))
 		return false;
@@ -87,7 +88,7 @@ static bool answer()
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "leak";
-	double rate = (argc > 2 ? atof(argv[2]) : 1) * 1e6, begin, done = 0;
+	double rate = (argc > 2 ? atof(argv[2]) : 1) * 1e6, begin, round, done = 0;
 
 	setvbuf(stdin, nullptr, _IONBF, 0);
 	/* What is there from the first moment on is no growth. */
@@ -97,7 +98,8 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	begin = now();
 	do {
-		while (done < (now() - begin) * rate) {
+		round = now();
+		while (done < (now() - begin) * rate && now() - round < 0.1) {
 			size_t bytes = !strcmp(mode, "large") ? 8 << 20 : 1000 + rand() % 7000;
 
 			if (!strcmp(mode, "leak") || !strcmp(mode, "both"))
@@ -110,6 +112,6 @@ int main(int argc, char **argv)
 				churn_buffer(bytes = 512 << 10);
 			done += bytes;
 		}
-	} while (answer());
+	} while (answer(done < (now() - begin) * rate));
 	return 0;
 }
