@@ -34,6 +34,7 @@ static const struct field attach_fields[] = {
 	{ "wall", FIELD_BOOL, offsetof(struct api_attach, options.wall), 0, 0 },
 	{ "timed", FIELD_BOOL, offsetof(struct api_attach, options.timed), 0, 0 },
 	{ "memory", FIELD_BOOL, offsetof(struct api_attach, options.memory), 0, 0 },
+	{ "gpu_memory", FIELD_BOOL, offsetof(struct api_attach, options.gpu_memory), 0, 0 },
 	{ "step", FIELD_TEXT, offsetof(struct api_attach, options.step), 0,
 	  sizeof(((struct api_attach *)0)->options.step) },
 	{ "skip_steps", FIELD_UNSIGNED, offsetof(struct api_attach, options.skip_steps), 0, API_MAX_STEPS },

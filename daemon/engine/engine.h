@@ -62,6 +62,7 @@ struct attach_options {
 	bool wall;         /* look where its threads wait as well */
 	bool timed;        /* keep its samples with their times */
 	bool memory;       /* see how its memory grows */
+	bool gpu_memory;   /* see what its PyTorch has on GPUs */
 	char step[256];    /* the function that begins its steps (steps.h); "": none */
 	/* It is of so many steps, which come after others, and ends with them; steps 0: it is not. */
 	unsigned skip_steps, steps;
@@ -126,6 +127,13 @@ void engine__forgive_slow(struct engine *engine, uint32_t id);
  */
 int engine__memory(struct engine *engine, uint32_t id, struct caller caller, uint8_t **out, size_t *length,
 		   struct so_error *err);
+
+/*
+ * What the PyTorch of a target that was attached with `gpu_memory` has in use on GPUs now, and what it was given since
+ * (.design/gpu-memory.md), in the same form. Errors as above.
+ */
+int engine__gpu_memory(struct engine *engine, uint32_t id, struct caller caller, uint8_t **out, size_t *length,
+		       struct so_error *err);
 
 /*
  * Every thread of one of the target's processes as it is now, in the same form: one sample a thread, which carries its
