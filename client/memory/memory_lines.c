@@ -26,7 +26,7 @@ struct maker {
 static bool is_of_allocator(const struct profile_line *line)
 {
 	static const char *const files[] = { "libc.so",     "libc-2.",     "ld-linux",  "libstdc++.so", "libjemalloc",
-					     "libmimalloc", "libtcmalloc", "libc10.so", "ld-musl",      "[" };
+					     "libmimalloc", "libtcmalloc", "libc10",    "ld-musl",      "[" };
 	static const char *const names[] = { "operator new", "std::", "__gnu_cxx::", "malloc", "calloc", "realloc" };
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)

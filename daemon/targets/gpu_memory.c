@@ -9,6 +9,7 @@
 
 #include "daemon/cuda/torch_library.h"
 #include "daemon/os/clock.h"
+#include "daemon/os/exec_pages.h"
 #include "stakeout/array.h"
 #include "stakeout/short_path.h"
 
@@ -326,17 +327,27 @@ void gpu_memory__stack(struct gpu_memory *g, const struct so_torch_record *recor
 		t->gpu_memory.lost++;
 }
 
-/* One that was forked since, or has executed another program, is looked at; of those that have ended the probes go. */
+/*
+ * One that was forked since, has executed another program, or has mapped a library is looked at. A sample tells of that as
+ * well; a process that waits for the GPU has few, or none.
+ */
 static void look_at_process(void *context, struct process *p)
 {
 	struct gpu_memory *g = context;
 	struct target *t = watching_target(g, p);
 	struct gpu_memory_process *known = t ? find_process(&t->gpu_memory, p->tgid) : NULL;
+	uint64_t pages;
 
-	if (t && (!known || known->execs != p->execs) && note_process(&t->gpu_memory, p))
-		scan_queue__request(g->scans, p->tgid, 0);
+	if (!t || (known && known->link && known->execs == p->execs))
+		return;
+	pages = exec_pages__read(p->tgid);
+	if (!known || known->execs != p->execs || (pages && pages != p->kernel.exec_pages)) {
+		if (note_process(&t->gpu_memory, p))
+			scan_queue__request(g->scans, p->tgid, pages);
+	}
 }
 
+/* Of those that have ended the probes go. */
 static void drop_ended(struct gpu_memory *g, struct target *t)
 {
 	struct target_gpu_memory *memory = &t->gpu_memory;

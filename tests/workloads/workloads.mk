@@ -44,10 +44,10 @@ $(WORKLOAD_DIR)/mem_grow: tests/workloads/mem_grow.cpp
 	@mkdir -p $(@D)
 	$(Q)g++ $(WORKLOAD_CFLAGS) -g -std=c++17 -o $@ $<
 
-# Its name is what it is found by.
+# Its name is what it is found by. Its functions begin with a push, as the true ones do: probes there are emulated.
 $(WORKLOAD_DIR)/torch/libc10.so $(WORKLOAD_DIR)/torch_old/libc10.so: tests/workloads/torch_c10.cpp
 	@mkdir -p $(@D)
-	$(Q)g++ $(WORKLOAD_CFLAGS) $(if $(findstring torch_old,$@),-DOLD_FORM) -std=c++17 -fPIC -shared -o $@ $<
+	$(Q)g++ $(WORKLOAD_CFLAGS) -fno-omit-frame-pointer $(if $(findstring torch_old,$@),-DOLD_FORM) -std=c++17 -fPIC -shared -o $@ $<
 
 $(WORKLOAD_DIR)/rust_sim: tests/workloads/rust_sim.rs
 	@mkdir -p $(@D)
