@@ -44,7 +44,9 @@ static void print_verdict(const struct gpu_report *r, FILE *out)
 		g->high * PER_MINUTE);
 	if (line)
 		fprintf(out, ", %.1f of it kept by %s", line->rate * PER_MINUTE, line->text);
-	else if (g->verdict == GROWTH_STEADY)
+	if (line && line->function_rate > 1.01 * line->rate)
+		fprintf(out, ", %.1f with that function's other lines", line->function_rate * PER_MINUTE);
+	if (!line && g->verdict == GROWTH_STEADY)
 		fputs(", by no line that was seen to keep memory in both halves of the time", out);
 	putc('\n', out);
 	if (cache_rate * 60 > CACHE_SHARE * g->file && cache_rate * 60 > CACHE_LEAST)

@@ -108,12 +108,13 @@ static int take_symbol(struct reader *r, const Elf64_Sym *symbol, struct torch_l
 	kind = torch_library__kind(r->names + symbol->st_name, &refused);
 	if (kind == TORCH_LIBRARY_NONE)
 		return 0;
+	/* The first one of each: a file may have as many as it likes. */
 	if (refused)
-		return kind == TORCH_LIBRARY_KNOWN ? set_place(r, symbol, &out->refused) : 0;
+		return kind == TORCH_LIBRARY_KNOWN && !out->refused ? set_place(r, symbol, &out->refused) : 0;
 	/* A file that has several forms has the known one as well. */
 	if (kind > out->kind)
 		out->kind = kind;
-	return kind == TORCH_LIBRARY_KNOWN ? set_place(r, symbol, &out->memory) : 0;
+	return kind == TORCH_LIBRARY_KNOWN && !out->memory ? set_place(r, symbol, &out->memory) : 0;
 }
 
 static int read_symbols(struct reader *r, struct torch_library *out)

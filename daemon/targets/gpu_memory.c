@@ -198,7 +198,7 @@ void gpu_memory__end(struct gpu_memory *g, struct target *t)
 /* Processes. */
 
 struct gpu_memory_found {
-	int fd; /* of the library; -1: it cannot be opened */
+	int fd; /* of the library; -1: it cannot be opened, now */
 	struct torch_library library;
 	char problem[256]; /* "": none */
 };
@@ -225,7 +225,7 @@ bool gpu_memory__wants(const struct gpu_memory *g, pid_t tgid)
 	const struct target *t = watching_target(g, p);
 	const struct gpu_memory_process *known = t ? find_process(&t->gpu_memory, tgid) : NULL;
 
-	return t && !(known && known->link && known->execs == p->execs);
+	return t && !(known && (known->link || known->refused) && known->execs == p->execs);
 }
 
 static void look_into(const struct process_scan *scan, const struct proc_map *map, struct gpu_memory_found *found)
@@ -276,6 +276,7 @@ static void place(struct gpu_memory *g, struct target *t, struct gpu_memory_proc
 	int ret;
 
 	memcpy(memory->problem, found->problem, sizeof(memory->problem));
+	at->refused = found->problem[0] && found->fd >= 0;
 	if (found->problem[0] || at->link)
 		return;
 	ret = torch_probes__attach(g->probes, at->pid, found->fd, &places, &at->link);
@@ -298,6 +299,7 @@ static struct gpu_memory_process *note_process(struct target_gpu_memory *memory,
 		*at = (struct gpu_memory_process){ .pid = p->tgid };
 	} else if (at->execs != p->execs) {
 		torch_link__free(TAKE_PTR(at->link));
+		at->refused = false;
 	}
 	at->execs = p->execs;
 	return at;
@@ -338,7 +340,7 @@ static void look_at_process(void *context, struct process *p)
 	struct gpu_memory_process *known = t ? find_process(&t->gpu_memory, p->tgid) : NULL;
 	uint64_t pages;
 
-	if (!t || (known && known->link && known->execs == p->execs))
+	if (!t || (known && (known->link || known->refused) && known->execs == p->execs))
 		return;
 	pages = exec_pages__read(p->tgid);
 	if (!known || known->execs != p->execs || (pages && pages != p->kernel.exec_pages)) {

@@ -11,6 +11,7 @@ struct gpu_memory_process {
 	pid_t pid;
 	unsigned execs; /* programs it had executed then */
 	struct torch_link *link;
+	bool refused; /* its libc10 is none that can be watched: it is not read again */
 };
 
 /* All zero: it was never watched so. */
