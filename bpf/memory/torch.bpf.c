@@ -147,16 +147,23 @@ static __always_inline void note_totals(const struct call *c, struct so_torch_de
 }
 
 /* A race between CPUs may take one stack more or less. */
-static __always_inline bool wants_stack(struct call *c, bool refused)
+static __always_inline void turn_span(const struct call *c)
 {
 	struct so_torch_slot *s = c->slot;
 	__u64 span = c->now_ns >> SO_TORCH_SPAN_SHIFT;
 
-	if (s->span != span) {
-		s->span = span;
-		s->span_ns = 0;
-		s->span_refused = 0;
-	}
+	if (s->span == span)
+		return;
+	s->span = span;
+	s->span_ns = 0;
+	s->span_refused = 0;
+}
+
+static __always_inline bool wants_stack(struct call *c, bool refused)
+{
+	struct so_torch_slot *s = c->slot;
+
+	turn_span(c);
 	if (refused && s->span_refused < SO_TORCH_SPAN_REFUSED) {
 		s->span_refused++;
 		return true;
@@ -214,7 +221,7 @@ static __always_inline struct so_torch_site *site_here(struct pt_regs *ctx, stru
 	hash = walk_stack(ctx, b, number, c->tgid);
 	site = hash ? find_site(c, hash, true) : NULL;
 	if (site && !site->sent) {
-		site->sent = send_stack(b, hash, c->tgid, c->slot_number);
+		site->sent = send_stack(b, hash, c->tgid, c->slot_number, refused);
 		if (!site->sent)
 			add(&c->slot->lost, 1);
 	}
@@ -326,6 +333,27 @@ int on_memory(struct pt_regs *ctx)
 	return 0;
 }
 
+struct bpf_map;
+
+static long note_live(struct bpf_map *map, const struct so_torch_site_key *key, struct so_torch_site *site,
+		      struct call *c)
+{
+	if (key->tgid == c->tgid && key->device == c->device)
+		site->live_then = site->live;
+	return 0;
+}
+
+/* What each stack has in use now: soon after, the program will have given much of it back. */
+static __always_inline void note_all_live(struct call *c, struct so_torch_device *d)
+{
+	__u32 slot = c->slot_number;
+	void *all = bpf_map_lookup_elem(&torch_sites, &slot);
+
+	d->rest.live_then = d->rest.live;
+	if (all)
+		bpf_for_each_map_elem(all, note_live, c, 0);
+}
+
 /* reportOutOfMemoryToProfiler(alloc_size, total_allocated, total_reserved, device) */
 SEC("uprobe")
 int on_refused(struct pt_regs *ctx)
@@ -346,6 +374,10 @@ int on_refused(struct pt_regs *ctx)
 		return 0;
 	note_totals(&c, d, allocated, allocated, reserved);
 	add(&d->refused, 1);
+	__sync_fetch_and_add(&c.slot->refused, 1);
+	turn_span(&c);
+	if (c.slot->span_refused < SO_TORCH_SPAN_REFUSED)
+		note_all_live(&c, d);
 	d->refused_bytes = bytes;
 	d->refused_allocated = allocated;
 	d->refused_reserved = reserved;

@@ -165,16 +165,16 @@ static __noinline __u64 walk_stack(struct pt_regs *ctx, struct stack_buffer *b, 
 	return walk_python(b, process, uw_stack_hash(&b->u, tgid), tgid) ?: 1;
 }
 
-/* Two CPUs may both find that it is time; one wake-up more does no harm. */
-static __always_inline __u64 wakeup_of(const struct stack_buffer *b, __u64 now_ns)
+/* Two CPUs may both find that it is time; one wake-up more does no harm. urgent: the process may be about to end. */
+static __always_inline __u64 wakeup_of(const struct stack_buffer *b, __u64 now_ns, bool urgent)
 {
-	if (!b->w.n || now_ns - last_wakeup_ns < python_wakeup_ns)
+	if (!b->w.n || (!urgent && now_ns - last_wakeup_ns < python_wakeup_ns))
 		return BPF_RB_NO_WAKEUP;
 	last_wakeup_ns = now_ns;
 	return BPF_RB_FORCE_WAKEUP;
 }
 
-static __noinline bool send_stack(struct stack_buffer *b, __u64 hash, __u32 tgid, __u32 slot)
+static __noinline bool send_stack(struct stack_buffer *b, __u64 hash, __u32 tgid, __u32 slot, bool urgent)
 {
 	struct so_torch_record record = { .type = SO_RECORD_TORCH, .slot = slot, .stack = hash };
 	struct so_unwind *u;
@@ -201,7 +201,7 @@ static __noinline bool send_stack(struct stack_buffer *b, __u64 hash, __u32 tgid
 			       sizeof(u->record) + (frames + python * SO_PYTHON_WORDS) * sizeof(__u64),
 			       BPF_RB_NO_WAKEUP))
 		return false;
-	return !bpf_ringbuf_output(&stacks, &record, sizeof(record), wakeup_of(b, bpf_ktime_get_ns()));
+	return !bpf_ringbuf_output(&stacks, &record, sizeof(record), wakeup_of(b, bpf_ktime_get_ns(), urgent));
 }
 
 #endif

@@ -2,6 +2,7 @@
 /* stakeout attach: a target that the daemon keeps until it is detached, or a rule of which processes become targets. */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "client/commands/commands.h"
 #include "client/session/message.h"
@@ -40,7 +41,7 @@ static int check(const struct attach_request *request, const char *match, struct
 		return so_err(err, -EINVAL, "--budget is for the probes of CUDA calls: it needs --cuda");
 	if (!match && request->step && !request->timed)
 		return so_err(err, -EINVAL, "--step needs --timeline: steps are moments");
-	if (!match && request->save_on && !request->timed)
+	if (!match && request->save_on && !request->timed && strcmp(request->save_on, "oom"))
 		return so_err(err, -EINVAL, "--save-on needs --timeline: what is kept are the latest seconds");
 	if ((request->save_last_s > 0 || request->save_pause_s > 0) && !request->save_on)
 		return so_err(err, -EINVAL, "--save-last and --save-pause need --save-on: when to save");
@@ -91,8 +92,8 @@ int cmd_attach(const struct globals *globals, int argc, char **argv)
 		  "with --timeline: the function that begins a step of\nthe program, as stakeout steps has it" },
 		{ OPTION_TEXT, 0, "save-on", "RULES", &request.save_on,
 		  "with --timeline: keep what led to it as an incident\nwhenever 'step>2x' (times the 95th "
-		  "percentile; --step),\n'step>500ms', 'cpu<5%/30s' (of one CPU, for 30 s) or\n'gpu<20%' (--cuda); "
-		  "several with commas" },
+		  "percentile; --step),\n'step>500ms', 'cpu<5%/30s' (of one CPU, for 30 s) or\n'gpu<20%' (--cuda), "
+		  "'oom' (--gpu-memory); several with commas" },
 		{ OPTION_DURATION, 0, "save-last", "SECONDS", &request.save_last_s, "so much of what led to it (30)" },
 		{ OPTION_DURATION, 0, "save-pause", "SECONDS", &request.save_pause_s,
 		  "then no further one for so long (600): 10m" },

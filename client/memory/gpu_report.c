@@ -227,10 +227,13 @@ static int join(struct gpu_report *r)
 		const struct memory_line *line = &r->lines->lines[i];
 		const struct memory_line *peak = find_line(r->peaks, line->text);
 		const struct memory_line *refused = find_line(r->refused, line->text);
+		const struct memory_line *then = find_line(r->then, line->text);
 
-		r->by_use[r->n_by_use++] =
-			(struct gpu_line){ *line, peak ? peak->in_use : 0, peak ? peak->allocated : 0,
-					   refused ? refused->in_use : 0 };
+		r->by_use[r->n_by_use++] = (struct gpu_line){ .line = *line,
+							      .peak = peak ? peak->in_use : 0,
+							      .allocations = peak ? peak->allocated : 0,
+							      .refused = refused ? refused->in_use : 0,
+							      .then = then ? then->in_use : 0 };
 	}
 	for (size_t i = 0; i < r->refused->n; i++) {
 		const struct memory_line *line = &r->refused->lines[i];
@@ -251,6 +254,7 @@ static int read_lines(const uint8_t *bytes, size_t length, struct gpu_report *ou
 	ret = ret ?: lines_of(bytes, length, "inuse_space", "alloc_space", each, &out->lines, err);
 	ret = ret ?: lines_of(bytes, length, "peak_space", "alloc_objects", 1, &out->peaks, err);
 	ret = ret ?: lines_of(bytes, length, "refused_space", "refused_space", 1, &out->refused, err);
+	ret = ret ?: lines_of(bytes, length, "refused_inuse_space", "refused_inuse_space", 1, &out->then, err);
 	if (!ret && join(out))
 		ret = so_err(err, -ENOMEM, "out of memory");
 	return ret;
@@ -284,6 +288,7 @@ void gpu_report__clear(struct gpu_report *report)
 	memory_lines__free(report->lines);
 	memory_lines__free(report->peaks);
 	memory_lines__free(report->refused);
+	memory_lines__free(report->then);
 	free(report->by_use);
 	free(report->devices);
 }

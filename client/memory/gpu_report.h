@@ -27,13 +27,14 @@ struct gpu_line {
 	double peak;             /* bytes: the sum of its stacks' peaks, so at most that much */
 	double allocations;      /* blocks */
 	double refused;          /* bytes */
+	double then;             /* bytes in use when memory was refused last */
 };
 
 struct gpu_report {
 	struct profile *in_use;
 	struct growth growth; /* of the least that was allocated in each twentieth of the time; file: reserved */
-	struct memory_lines *lines, *peaks, *refused;
-	struct gpu_line *by_use; /* those that have most in use first */
+	struct memory_lines *lines, *peaks, *refused, *then; /* then: in use when memory was refused last */
+	struct gpu_line *by_use;                             /* those that have most in use first */
 	size_t n_by_use;
 	struct gpu_device *devices;
 	size_t n_devices;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/memory/gpu_report.h"
 
@@ -8,6 +9,8 @@
 /* Cached memory that grows by less than this part of what is reserved, and than this, a minute, is not told. */
 #define CACHE_SHARE 0.05
 #define CACHE_LEAST (1 * MB)
+/* Lines of what was in use when memory was refused. */
+#define THEN_ROWS 5
 
 static double at_least_0(double value)
 {
@@ -69,6 +72,13 @@ static void print_devices(const struct gpu_report *r, FILE *out)
 	}
 }
 
+static int compare_in_use(const struct memory_line *a, const struct memory_line *b)
+{
+	if (a->in_use != b->in_use)
+		return a->in_use > b->in_use ? 1 : -1;
+	return strcmp(b->text, a->text);
+}
+
 /* The line that most of what was refused was asked for by. */
 static const char *refused_line(const struct gpu_report *r)
 {
@@ -78,6 +88,28 @@ static const char *refused_line(const struct gpu_report *r)
 		if (!most || r->refused->lines[i].in_use > most->in_use)
 			most = &r->refused->lines[i];
 	return most ? most->text : NULL;
+}
+
+/* Of what was in use when memory was refused last: the lines that had most of it. */
+static void print_then(const struct gpu_report *r, FILE *out)
+{
+	const struct memory_lines *then = r->then;
+	const struct memory_line *before = NULL;
+
+	for (unsigned row = 0; row < THEN_ROWS; row++) {
+		const struct memory_line *most = NULL;
+
+		for (size_t i = 0; i < then->n; i++) {
+			const struct memory_line *l = &then->lines[i];
+
+			if ((!before || compare_in_use(l, before) < 0) && (!most || compare_in_use(l, most) > 0))
+				most = l;
+		}
+		if (!most)
+			return;
+		fprintf(out, "%10.1f MB were in use then by %s\n", most->in_use / MB, most->text);
+		before = most;
+	}
 }
 
 static void print_refused(const struct gpu_report *r, FILE *out)
@@ -96,6 +128,7 @@ static void print_refused(const struct gpu_report *r, FILE *out)
 	}
 	if (line)
 		fprintf(out, "most of what was refused was asked for by %s\n", line);
+	print_then(r, out);
 }
 
 static void print_lines(const struct gpu_report *r, unsigned top, FILE *out)
@@ -177,11 +210,11 @@ static json_t *device_json(const struct gpu_device *d)
 
 static json_t *line_json(const struct gpu_line *l)
 {
-	return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b}", "line", l->line.text, "in_use_bytes",
-			 l->line.in_use, "peak_bytes", l->peak, "allocations", l->allocations, "allocated_bytes",
-			 l->line.allocated, "refused_bytes", l->refused, "kept_bytes_per_s", l->line.rate,
-			 "kept_bytes_per_s_low", l->line.low, "kept_bytes_per_s_high", l->line.high, "keeps",
-			 (int)memory_line__keeps(&l->line));
+	return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b}", "line", l->line.text,
+			 "in_use_bytes", l->line.in_use, "peak_bytes", l->peak, "allocations", l->allocations,
+			 "allocated_bytes", l->line.allocated, "refused_bytes", l->refused, "in_use_at_refusal_bytes",
+			 l->then, "kept_bytes_per_s", l->line.rate, "kept_bytes_per_s_low", l->line.low,
+			 "kept_bytes_per_s_high", l->line.high, "keeps", (int)memory_line__keeps(&l->line));
 }
 
 json_t *gpu_report__json(const struct gpu_report *r)

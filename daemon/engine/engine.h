@@ -111,6 +111,7 @@ struct engine_activity {
 	uint64_t slow_begin_ns;          /* when that step began */
 	uint64_t slow_step_ns, usual_ns; /* the slowest since the last engine__forgive_slow(); 0: none was slow */
 	bool slow_under_way;             /* that step has not ended */
+	uint64_t refused;                /* times that PyTorch had no memory on a GPU; 0 also: not known */
 	bool ended;                      /* the target has */
 	pid_t pid;
 	char comm[17];

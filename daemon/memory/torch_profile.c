@@ -13,6 +13,7 @@ const struct profile_value_type torch_value_types[TORCH_VALUES] = {
 	[TORCH_IN_USE] = { "inuse_space", "bytes" },
 	[TORCH_PEAK] = { "peak_space", "bytes" },
 	[TORCH_REFUSED] = { "refused_space", "bytes" },
+	[TORCH_IN_USE_THEN] = { "refused_inuse_space", "bytes" },
 };
 
 void torch_profile__device(uint32_t device, char text[16])
@@ -136,7 +137,8 @@ static int add_site(struct writer *w, const struct so_torch_site_key *key, const
 	uint64_t values[TORCH_VALUES] = { [TORCH_ALLOCATED_OBJECTS] = site->allocations,
 					  [TORCH_ALLOCATED] = site->bytes,
 					  [TORCH_PEAK] = site->peak,
-					  [TORCH_REFUSED] = site->refused_bytes };
+					  [TORCH_REFUSED] = site->refused_bytes,
+					  [TORCH_IN_USE_THEN] = site->live_then };
 
 	return is_hidden(w->source, key->tgid) ? 0 : add(w, key, 0, values);
 }

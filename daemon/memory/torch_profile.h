@@ -14,6 +14,7 @@ enum torch_value {
 	TORCH_IN_USE,            /* inuse_space: bytes of these */
 	TORCH_PEAK,              /* peak_space: the most that this stack had in use at a time */
 	TORCH_REFUSED,           /* refused_space: bytes that there was no memory for */
+	TORCH_IN_USE_THEN,       /* refused_inuse_space: bytes that were in use when that happened last */
 	TORCH_VALUES,
 };
 extern const struct profile_value_type torch_value_types[TORCH_VALUES];

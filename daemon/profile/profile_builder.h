@@ -26,7 +26,7 @@ struct profile_builder;
 /* period_ns: CPU time that one sample is scaled to. NULL: out of memory. */
 struct profile_builder *profile_builder__new(uint64_t time_ns, uint64_t duration_ns, uint64_t period_ns);
 
-#define PROFILE_MAX_VALUES 6
+#define PROFILE_MAX_VALUES 7
 
 struct profile_value_type {
 	const char *type, *unit;

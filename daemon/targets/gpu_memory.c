@@ -466,6 +466,13 @@ uint64_t gpu_memory__tick(struct gpu_memory *g, uint64_t now_ns)
 
 /* Taken. */
 
+uint64_t gpu_memory__refused(struct gpu_memory *g, const struct target *t)
+{
+	const struct target *proper = target__proper(t);
+
+	return proper->gpu_memory.maps ? torch_probes__slot(g->probes, proper->slot)->refused : 0;
+}
+
 static int copy(struct gpu_memory *g, const struct target *t, struct gpu_memory_taken *out)
 {
 	const struct target_gpu_memory *memory = &t->gpu_memory;

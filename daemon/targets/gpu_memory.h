@@ -59,6 +59,9 @@ void gpu_memory__stack(struct gpu_memory *g, const struct so_torch_record *recor
 /* Returns when it wants to be called again; UINT64_MAX: nothing is watched. */
 uint64_t gpu_memory__tick(struct gpu_memory *g, uint64_t now_ns);
 
+/* How often memory was refused to the target, or the target of a view; 0 also where it is not watched so. */
+uint64_t gpu_memory__refused(struct gpu_memory *g, const struct target *t);
+
 /* Of a target, or of a view, for work without the lock. */
 struct gpu_memory_taken {
 	uint64_t since_ns, end_ns; /* of the time that is known */

@@ -52,6 +52,7 @@ struct so_torch_site {
 	__u64 bytes;                  /* given out */
 	__u64 live, peak;             /* bytes in use now, and the most of it */
 	__u64 refused, refused_bytes; /* that there was no memory for */
+	__u64 live_then;              /* in use when memory of the device was refused last to the process */
 	__u32 sent, pad;              /* its stack is in the ring */
 };
 
@@ -78,7 +79,7 @@ struct so_torch_device {
  * has its stack taken.
  */
 #define SO_TORCH_SPAN_SHIFT   27
-#define SO_TORCH_SPAN_REFUSED 4 /* of memory that was refused, in any case */
+#define SO_TORCH_SPAN_REFUSED 16 /* of memory that was refused, in any case */
 #define SO_TORCH_MAX_MASK     0xfffffu
 
 /* By slot, in memory that the daemon has mapped. */
@@ -88,10 +89,10 @@ struct so_torch_slot {
 	__u64 epoch;
 	__u64 budget_ns;
 	__u64 span, span_ns;
-	__u32 span_refused, pad;
-	__u64 hits;    /* of both probes */
-	__u64 stacks;  /* taken */
-	__u64 skipped; /* not taken, by the budget */
+	__u32 span_refused, refused; /* the second: ever */
+	__u64 hits;                  /* of both probes */
+	__u64 stacks;                /* taken */
+	__u64 skipped;               /* not taken, by the budget */
 	__u64 lost;    /* stacks that there was no room for: in the ring, or among the sites; or no buffer */
 	__u64 hidden;  /* calls of threads that the target's user may not look into */
 	__u64 strange; /* calls with no sizes */

@@ -70,7 +70,8 @@ static void site(const struct made *m, const uint64_t *stack, size_t n, uint64_t
 	    (uint64_t[TORCH_VALUES]){ [TORCH_ALLOCATED_OBJECTS] = blocks,
 				      [TORCH_ALLOCATED] = bytes,
 				      [TORCH_PEAK] = peak,
-				      [TORCH_REFUSED] = refused });
+				      [TORCH_REFUSED] = refused,
+				      [TORCH_IN_USE_THEN] = peak / 2 });
 }
 
 /* Grows by so many MB a second; each step takes 5 GB and gives them back, and every fifth reading is between steps. */
@@ -182,6 +183,11 @@ static void a_leak_below_steps_is_named(void **state)
 	assert_non_null(strstr(text, "OUT OF MEMORY 2 times on CUDA 0: the last for 900.0 MB, with 200.0 allocated and "
 				     "250.0 cached\n"));
 	assert_non_null(strstr(text, "asked for by forward (train.py:40)\n"));
+	/* Those that had most, in order. */
+	assert_non_null(strstr(text, "    2500.0 MB were in use then by forward (train.py:40)\n"
+				     "      10.0 MB were in use then by cache_result (train.py:12)\n"
+				     "       2.5 MB were in use then by [no-stack-taken]\n"));
+	assert_null(strstr(strstr(text, "[no-stack-taken]\n"), "in use then by"));
 	assert_non_null(strstr(text, "stacks were taken of 25.0 % of the allocations, by the budget: 5.0 MB in use"));
 	json = gpu_report__json(&report);
 	assert_string_equal(json_string_value(json_object_get(json, "verdict")), "growing");

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A program whose memory on GPUs is known: `py_gpu_memory.py LIBC10 script|leak|churn|fast|fork|late [MB_A_SECOND]`.
+"""A program whose memory on GPUs is known: `py_gpu_memory.py LIBC10 script|die|leak|churn|fast|fork|late [MB_A_SECOND]`.
 
 Says "ready", then for each line on standard input what it has counted by itself, as JSON. `script` does one round of a
-scripted sequence for each.
+scripted sequence for each, and `die` ends after one.
 """
 import json
 import os
@@ -78,7 +78,14 @@ def play_round(gpus, before, chance):
             give_back(KEPT.pop(chance.randrange(len(KEPT))))
     if before:
         give_back(before.pop())
+    then = {}
+    for function, gpu, _, size in KEPT:
+        if gpu is gpus[0]:
+            then[function] = then.get(function, 0) + size
     gpus[0].refuse(7 * MB)
+    # As a program does that catches the error.
+    give_back(KEPT.pop(next(i for i, entry in enumerate(KEPT) if entry[1] is gpus[0])))
+    return then
 
 
 def leak_tensor(gpu):
@@ -160,8 +167,12 @@ def main():
         run_fast(library, gpus[0])
     chance = random.Random(7)
     while asked(None):
-        play_round(gpus, before, chance)
-        say(gpus)
+        then = play_round(gpus, before, chance)
+        if mode == "die":
+            # PyTorch takes longer to end. Names are read while there is a process.
+            time.sleep(0.3)
+            sys.exit("torch.cuda.OutOfMemoryError")
+        say(gpus, then=then)
 
 
 main()
