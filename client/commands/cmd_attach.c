@@ -2,6 +2,7 @@
 /* stakeout attach: a target that the daemon keeps until it is detached, or a rule of which processes become targets. */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "client/commands/commands.h"
 #include "client/session/message.h"
@@ -43,7 +44,7 @@ static int check(const struct attach_request *request, const char *match, struct
 	if (!match && request->n_counted && (!request->step || request->n_counted > TARGET_MOST_COUNTED))
 		return so_err(err, -EINVAL, "--count needs --step, and at most %d functions can be counted",
 			      TARGET_MOST_COUNTED);
-	if (!match && request->save_on && !request->timed)
+	if (!match && request->save_on && !request->timed && strcmp(request->save_on, "oom"))
 		return so_err(err, -EINVAL, "--save-on needs --timeline: what is kept are the latest seconds");
 	if ((request->save_last_s > 0 || request->save_pause_s > 0) && !request->save_on)
 		return so_err(err, -EINVAL, "--save-last and --save-pause need --save-on: when to save");
@@ -62,6 +63,8 @@ static int check(const struct attach_request *request, const char *match, struct
 		return so_err(err, -EINVAL, "for waiting threads, say so in the rule: --match 'cmd=PATTERN wall'");
 	if (request->memory)
 		return so_err(err, -EINVAL, "--memory is for one process: -p PID");
+	if (request->gpu_memory)
+		return so_err(err, -EINVAL, "--gpu-memory is for one process: -p PID");
 	if (!request->children || !request->kernel)
 		return so_err(err, -EINVAL, "rules watch with children and kernel frames");
 	return 0;
@@ -85,6 +88,8 @@ int cmd_attach(const struct globals *globals, int argc, char **argv)
 		{ OPTION_ON, 'w', "wall", NULL, &request.wall, "look where its threads wait as well (record --wall)" },
 		{ OPTION_ON, 0, "memory", NULL, &request.memory,
 		  "see how its memory grows as well, for /metrics and\n'stakeout memory'" },
+		{ OPTION_ON, 0, "gpu-memory", NULL, &request.gpu_memory,
+		  "see what its PyTorch has on GPUs as well, for\n'stakeout memory --gpu'" },
 		{ OPTION_ON, 0, "timeline", NULL, &request.timed,
 		  "keep when each sample was, of the latest minutes: for\n'stakeout profile --last 30'" },
 		{ OPTION_TEXT, 0, "step", "FUNCTION", &request.step,
@@ -93,8 +98,8 @@ int cmd_attach(const struct globals *globals, int argc, char **argv)
 		  "with --step: each call of this is counted as well; may\nbe repeated, three in all" },
 		{ OPTION_TEXT, 0, "save-on", "RULES", &request.save_on,
 		  "with --timeline: keep what led to it as an incident\nwhenever 'step>2x' (times the 95th "
-		  "percentile; --step),\n'step>500ms', 'cpu<5%/30s' (of one CPU, for 30 s) or\n'gpu<20%' (--cuda); "
-		  "several with commas" },
+		  "percentile; --step),\n'step>500ms', 'cpu<5%/30s' (of one CPU, for 30 s) or\n'gpu<20%' (--cuda), "
+		  "'oom' (--gpu-memory); several with commas" },
 		{ OPTION_DURATION, 0, "save-last", "SECONDS", &request.save_last_s, "so much of what led to it (30)" },
 		{ OPTION_DURATION, 0, "save-pause", "SECONDS", &request.save_pause_s,
 		  "then no further one for so long (600): 10m" },

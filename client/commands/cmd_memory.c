@@ -7,6 +7,7 @@
 
 #include "client/commands/commands.h"
 #include "client/commands/running.h"
+#include "client/memory/gpu_report.h"
 #include "client/memory/memory_report.h"
 #include "client/render/format.h"
 #include "client/session/interrupt.h"
@@ -21,6 +22,8 @@
 #define DEFAULT_DURATION_S 60
 #define DEFAULT_TOP        10
 #define WAIT_MS            100
+/* After this a process that PyTorch is not seen in is told so. */
+#define GPU_CHECK_S 2
 /* Of its own samples few are needed: they keep the process's mappings and threads' names up to date. */
 #define RATE_HZ 19
 /* It is asked while it is watched: what is in use is not known afterwards. So it ends later, if this one is killed. */
@@ -32,8 +35,27 @@ struct memory_request {
 	enum format format;
 	double duration_s;
 	unsigned top;
-	bool as_json, so_far;
+	bool as_json, so_far, gpu;
 };
+
+/* What was read: of the one or of the other. */
+struct reports {
+	struct memory_report host;
+	struct gpu_report gpu;
+};
+
+static void reports__clear(struct reports *reports)
+{
+	memory_report__clear(&reports->host);
+	gpu_report__clear(&reports->gpu);
+}
+
+static int download(struct api_client *api, const struct memory_request *request, uint32_t id, uint8_t **bytes,
+		    size_t *length, struct so_error *err)
+{
+	return request->gpu ? target__gpu_memory(api, id, bytes, length, err)
+			    : target__memory(api, id, bytes, length, err);
+}
 
 static int wait_for(struct api_client *api, struct target *target, double duration_s, struct so_error *err)
 {
@@ -54,6 +76,21 @@ static int wait_for(struct api_client *api, struct target *target, double durati
 	return ret;
 }
 
+/* Whoever waits for a minute is not to learn then that there was nothing to see. */
+static int check_gpu(struct api_client *api, const struct memory_request *request, struct target *target,
+		     struct so_error *err)
+{
+	_cleanup_free_ uint8_t *bytes = NULL;
+	size_t length;
+	int ret;
+
+	if (!request->gpu || request->duration_s <= GPU_CHECK_S)
+		return 0;
+	ret = wait_for(api, target, GPU_CHECK_S, err);
+	ret = ret ?: download(api, request, target->id, &bytes, &length, err);
+	return ret ?: gpu_report__check(bytes, length, err);
+}
+
 static int look(const struct globals *globals, const struct memory_request *request, uint8_t **bytes, size_t *length,
 		struct so_error *err)
 {
@@ -63,7 +100,8 @@ static int look(const struct globals *globals, const struct memory_request *requ
 					       .duration_s = request->duration_s + SPARE_S,
 					       .children = true,
 					       .kernel = true,
-					       .memory = true };
+					       .memory = !request->gpu,
+					       .gpu_memory = request->gpu };
 	struct waiting_note *note;
 	struct target target;
 	int ret = session__open(globals->socket, SESSION_ANY, &session, err);
@@ -75,8 +113,9 @@ static int look(const struct globals *globals, const struct memory_request *requ
 	waiting_note__end(note);
 	if (ret)
 		return ret;
-	ret = wait_for(session__api(session), &target, request->duration_s, err);
-	ret = ret ?: target__memory(session__api(session), target.id, bytes, length, err);
+	ret = check_gpu(session__api(session), request, &target, err);
+	ret = ret ?: wait_for(session__api(session), &target, request->duration_s, err);
+	ret = ret ?: download(session__api(session), request, target.id, bytes, length, err);
 	/* A private daemon ends anyhow. */
 	if (!session__private(session))
 		target__detach(session__api(session), target.id, NULL);
@@ -92,14 +131,14 @@ static int take_so_far(const struct globals *globals, const struct memory_reques
 	int ret = session__open(globals->socket, SESSION_RUNNING, &session, err);
 
 	ret = ret ?: target__find(session__api(session), request->pid, &target, err);
-	return ret ?: target__memory(session__api(session), target.id, bytes, length, err);
+	return ret ?: download(session__api(session), request, target.id, bytes, length, err);
 }
 
 /* The stacks of what is in use. */
-static int write_profile(const struct memory_request *request, const struct memory_report *report, const uint8_t *bytes,
+static int write_profile(const struct memory_request *request, const struct profile *in_use, const uint8_t *bytes,
 			 size_t length, struct so_error *err)
 {
-	const struct format_source source = { bytes, length, report->in_use };
+	const struct format_source source = { bytes, length, in_use };
 	const struct render_options options = { .value = "inuse_space" };
 	_cleanup_(output) struct output *output = NULL;
 	int ret = output__open(request->output, &output, err);
@@ -108,7 +147,15 @@ static int write_profile(const struct memory_request *request, const struct memo
 	return ret && ret != -EIO ? ret : output__commit(output, err);
 }
 
-static int print(const struct memory_request *request, const struct memory_report *report, struct so_error *err)
+static void print_text(const struct memory_request *request, const struct reports *reports, FILE *out)
+{
+	if (request->gpu)
+		gpu_report__print(&reports->gpu, request->top, out);
+	else
+		memory_report__print(&reports->host, request->top, out);
+}
+
+static int print(const struct memory_request *request, const struct reports *reports, struct so_error *err)
 {
 	_cleanup_(output) struct output *output = NULL;
 	int ret = output__open("-", &output, err);
@@ -117,10 +164,10 @@ static int print(const struct memory_request *request, const struct memory_repor
 	if (ret)
 		return ret;
 	if (!request->as_json) {
-		memory_report__print(report, request->top, output__file(output));
+		print_text(request, reports, output__file(output));
 		return output__commit(output, err);
 	}
-	json = memory_report__json(report);
+	json = request->gpu ? gpu_report__json(&reports->gpu) : memory_report__json(&reports->host);
 	if (!json || json_dumpf(json, output__file(output), JSON_INDENT(2) | JSON_REAL_PRECISION(12)))
 		ret = so_err(err, -ENOMEM, "out of memory");
 	json_decref(json);
@@ -131,7 +178,7 @@ static int print(const struct memory_request *request, const struct memory_repor
 
 static int run(const struct globals *globals, const struct memory_request *request, struct so_error *err)
 {
-	_cleanup_(memory_report) struct memory_report report = { .pid = 0 };
+	__attribute__((cleanup(reports__clear))) struct reports reports = { .host.pid = 0 };
 	_cleanup_(profile_file) struct profile_file file = { .bytes = NULL };
 	_cleanup_free_ uint8_t *looked = NULL;
 	size_t length = 0;
@@ -146,14 +193,18 @@ static int run(const struct globals *globals, const struct memory_request *reque
 
 	if (!ret && file.folded)
 		ret = so_err(err, -EINVAL, "%s has folded stacks: give the pprof file", request->input);
-	ret = ret ?: memory_report__read(looked ?: file.bytes, looked ? length : file.length, &report, err);
+	if (!ret && request->gpu)
+		ret = gpu_report__read(looked ?: file.bytes, looked ? length : file.length, &reports.gpu, err);
+	else if (!ret)
+		ret = memory_report__read(looked ?: file.bytes, looked ? length : file.length, &reports.host, err);
 	if (!ret && request->output)
-		ret = write_profile(request, &report, looked ?: file.bytes, looked ? length : file.length, err);
+		ret = write_profile(request, request->gpu ? reports.gpu.in_use : reports.host.in_use,
+				    looked ?: file.bytes, looked ? length : file.length, err);
 	/* Standard output has the stacks then. */
 	if (!ret && request->output && !strcmp(request->output, "-"))
-		memory_report__print(&report, request->top, stderr);
+		print_text(request, &reports, stderr);
 	else if (!ret)
-		ret = print(request, &report, err);
+		ret = print(request, &reports, err);
 	return ret;
 }
 
@@ -183,7 +234,9 @@ int cmd_memory(const struct globals *globals, int argc, char **argv)
 	const struct option_entry entries[] = {
 		{ OPTION_PID, 'p', "pid", "PID", &request.pid, "the process; or its name, or its script's" },
 		{ OPTION_DURATION, 'd', "duration", "SECONDS", &request.duration_s, "how long (60): 20, 5m" },
-		{ OPTION_ON, 0, "so-far", NULL, &request.so_far, "at once, of all the time since 'attach --memory'" },
+		{ OPTION_ON, 0, "so-far", NULL, &request.so_far, "at once, of all the time since 'attach --memory'\nor --gpu-memory" },
+		{ OPTION_ON, 0, "gpu", NULL, &request.gpu,
+		  "of GPUs instead: what PyTorch has allocated and cached,\nby the line that asked for it" },
 		{ OPTION_NUMBER, 0, "top", "N", OPTION_RANGE(&request.top, 1, 100000), "rows of the table (10)" },
 		{ OPTION_TEXT, 'o', "output", "FILE", &request.output,
 		  "write the stacks of what is in use: .pb.gz (pprof, with\nall values), .html (a flame graph), "

@@ -25,8 +25,8 @@ struct maker {
 /* Code that allocates for others: allocators, and what the compiler took from the libraries of C++ and Rust. */
 static bool is_of_allocator(const struct profile_line *line)
 {
-	static const char *const files[] = { "libc.so",     "libc-2.",     "ld-linux",  "libstdc++.so", "libjemalloc",
-					     "libmimalloc", "libtcmalloc", "libc10.so", "ld-musl",      "[" };
+	static const char *const files[] = { "libc.so",     "libc-2.",     "ld-linux", "libstdc++.so", "libjemalloc",
+					     "libmimalloc", "libtcmalloc", "libc10",   "ld-musl",      "[" };
 	/* The last ones are those of a program that has the C library in itself. */
 	static const char *const names[] = {
 		"operator new", "std::",     "__gnu_cxx::", "alloc::", "<alloc::", "__rust", "malloc",  "calloc",

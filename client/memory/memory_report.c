@@ -35,6 +35,8 @@ int memory_report__read(const uint8_t *bytes, size_t length, struct memory_repor
 		return ret;
 	series = profile__comment(out->in_use, "memory.series");
 	page_bytes = number(out->in_use, "memory.page_bytes", 0);
+	if (profile__comment(out->in_use, "gpu.devices"))
+		return so_err(err, -EINVAL, "the profile is of GPUs: stakeout memory --gpu FILE");
 	if (!series || !(page_bytes > 0 && page_bytes < MOST_PAGE_BYTES))
 		return so_err(err, -EINVAL, "the profile is none of 'stakeout memory': it has no series of memory");
 	ret = growth__read(series, &out->growth, err);

@@ -77,6 +77,8 @@ int target__attach(struct api_client *api, const struct attach_request *request,
 		json_object_set_new(body, "timed", json_true());
 	if (request->memory)
 		json_object_set_new(body, "memory", json_true());
+	if (request->gpu_memory)
+		json_object_set_new(body, "gpu_memory", json_true());
 	if (request->step && json_object_set_new(body, "step", json_string(request->step)))
 		return so_err(err, -EINVAL, "the function's name is not UTF-8");
 	if (request->n_counted && add_counted(body, request))
@@ -247,6 +249,14 @@ int target__memory(struct api_client *api, uint32_t id, uint8_t **out, size_t *l
 	char path[PATH_BYTES];
 
 	target_path(path, id, "/memory");
+	return api_client__download(api, path, out, length, err);
+}
+
+int target__gpu_memory(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err)
+{
+	char path[PATH_BYTES];
+
+	target_path(path, id, "/gpu-memory");
 	return api_client__download(api, path, out, length, err);
 }
 

@@ -41,6 +41,7 @@ struct attach_request {
 	bool wall;        /* look where its threads wait as well */
 	bool timed;       /* keep each sample with its time */
 	bool memory;      /* see how its memory grows */
+	bool gpu_memory;  /* see what its PyTorch has on GPUs */
 	const char *step; /* the function that begins its steps; NULL: none */
 	/* Other functions, whose calls are counted; TARGET_MOST_COUNTED at most. */
 	const char *const *counted;
@@ -85,6 +86,8 @@ int target__threads_of_child(struct api_client *api, pid_t pid, struct target *o
 int target__cuda(struct api_client *api, uint32_t id, json_t **out, struct so_error *err);
 /* How the memory of a target that was attached with `memory` grew, in the same form: alloc_space and inuse_space. */
 int target__memory(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
+/* What the PyTorch of one with `gpu_memory` has on GPUs. */
+int target__gpu_memory(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
 int target__stats(struct api_client *api, uint32_t id, json_t **out, struct so_error *err);
 
 #endif

@@ -482,7 +482,8 @@ static int get_threads(struct call *call)
 	return 0;
 }
 
-static int get_memory(struct call *call)
+static int answer_memory(struct call *call, int (*read)(struct engine *engine, uint32_t id, struct caller caller,
+							uint8_t **out, size_t *length, struct so_error *err))
 {
 	uid_t uid = call->request->caller.uid;
 	struct target_info info;
@@ -493,7 +494,7 @@ static int get_memory(struct call *call)
 	ret = ret ?: limits__wait_profile(uid, &call->error);
 	if (ret)
 		return ret;
-	ret = engine__memory(call->api->engine, call->id, call->request->caller, &bytes, &length, &call->error);
+	ret = read(call->api->engine, call->id, call->request->caller, &bytes, &length, &call->error);
 	limits__give_of(LIMIT_PROFILES, uid, 1);
 	if (ret)
 		return ret;
@@ -508,6 +509,16 @@ static int get_memory(struct call *call)
 	}
 	answer_bytes(call, bytes, length);
 	return 0;
+}
+
+static int get_memory(struct call *call)
+{
+	return answer_memory(call, engine__memory);
+}
+
+static int get_gpu_memory(struct call *call)
+{
+	return answer_memory(call, engine__gpu_memory);
 }
 
 static int get_stats(struct call *call)
@@ -658,6 +669,7 @@ static const struct route routes[] = {
 	{ "GET", "/v1/targets/ID/stats", get_stats, false },
 	{ "GET", "/v1/targets/ID/cuda", get_cuda, false },
 	{ "GET", "/v1/targets/ID/memory", get_memory, false },
+	{ "GET", "/v1/targets/ID/gpu-memory", get_gpu_memory, false },
 	{ "GET", "/v1/history", get_history, false },
 	{ "GET", "/v1/history/ID/profile", get_history_profile, false },
 	{ "GET", "/v1/history/ID/cuda", get_history_cuda, false },

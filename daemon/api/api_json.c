@@ -35,6 +35,7 @@ static const struct field attach_fields[] = {
 	{ "wall", FIELD_BOOL, offsetof(struct api_attach, options.wall), 0, 0 },
 	{ "timed", FIELD_BOOL, offsetof(struct api_attach, options.timed), 0, 0 },
 	{ "memory", FIELD_BOOL, offsetof(struct api_attach, options.memory), 0, 0 },
+	{ "gpu_memory", FIELD_BOOL, offsetof(struct api_attach, options.gpu_memory), 0, 0 },
 	{ "step", FIELD_TEXT, offsetof(struct api_attach, options.step), 0,
 	  sizeof(((struct api_attach *)0)->options.step) },
 	{ "counted", FIELD_FUNCTIONS, offsetof(struct api_attach, options.counted), 0, SO_MARKS - 1 },
@@ -160,6 +161,12 @@ static int decode_field(const char *name, const json_t *value, struct api_attach
 	return so_err(err, -EINVAL, "unknown field '%.60s'", name);
 }
 
+/* Of that the memory on GPUs is kept, not the latest seconds. */
+static bool is_oom_alone(const struct incident_options *options)
+{
+	return options->n_rules == 1 && options->rules[0].kind == INCIDENT_OOM;
+}
+
 /* What has to go together. */
 static int check_attach(struct api_attach *attach, struct so_error *err)
 {
@@ -181,7 +188,7 @@ static int check_attach(struct api_attach *attach, struct so_error *err)
 	ret = incident_rules__parse(attach->save_on, attach->incidents.rules, &attach->incidents.n_rules, err);
 	if (ret)
 		return -EINVAL;
-	if (!o->keep || !o->timed)
+	if (!o->keep || (!o->timed && !is_oom_alone(&attach->incidents)))
 		return so_err(err, -EINVAL, "save_on needs keep and timed: what is saved are the latest seconds");
 	incidents__prepare(&attach->incidents, &attach->options);
 	if ((o->slow_factor > 0 || o->slow_ns) && !o->step[0])
@@ -189,6 +196,9 @@ static int check_attach(struct api_attach *attach, struct so_error *err)
 	for (size_t i = 0; i < attach->incidents.n_rules; i++)
 		if (attach->incidents.rules[i].kind == INCIDENT_GPU && !o->cuda)
 			return so_err(err, -EINVAL, "a rule about the GPU needs cuda: which GPUs it uses");
+	for (size_t i = 0; i < attach->incidents.n_rules; i++)
+		if (attach->incidents.rules[i].kind == INCIDENT_OOM && !o->gpu_memory)
+			return so_err(err, -EINVAL, "oom needs gpu_memory: what PyTorch has on GPUs");
 	return 0;
 }
 

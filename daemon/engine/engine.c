@@ -137,6 +137,7 @@ static uint64_t timers(struct engine *e)
 	next = earlier(next, cuda_targets__tick(e->cuda, clock__now_ns()));
 	next = earlier(next, collector__tick(&e->collector, now));
 	next = earlier(next, memory_watch__tick(&e->memory, now));
+	next = earlier(next, gpu_memory__tick(&e->gpu_memory, now));
 	now = clock__now_ns();
 	return next > now ? next - now : 0;
 }
@@ -366,6 +367,7 @@ static int compose(struct engine *e, const struct engine_options *o)
 		.lock = &e->lock,
 		.files = e->files,
 		.pythons = &e->pythons,
+		.gpu_memory = &e->gpu_memory,
 		.life = { e->sampler, e->processes, &e->targets, &e->scans, e->cuda, e->wake_fd },
 	};
 	e->collector = (struct collector){ .life = e->scanner.life,
@@ -391,6 +393,8 @@ static int compose(struct engine *e, const struct engine_options *o)
 	e->collector.waits = e->waits;
 	e->memory = (struct memory_watch){ .processes = e->processes, .targets = &e->targets };
 	e->collector.memory = &e->memory;
+	e->gpu_memory = (struct gpu_memory){ .processes = e->processes, .targets = &e->targets, .scans = &e->scans };
+	e->collector.gpu_memory = &e->gpu_memory;
 	sampler__set_context(e->sampler, &e->collector);
 	e->file_life = (struct file_life){ .files = e->files,
 					   .pool = e->pool,
@@ -492,6 +496,7 @@ void engine__free(struct engine *e)
 	if (stopped)
 		free_files(e);
 	memory_watch__free(&e->memory);
+	gpu_memory__free(&e->gpu_memory);
 	sampler__free(e->sampler);
 	kernel_symbols__free(e->kernel_symbols);
 	effect_reader__free(e->learner.effects);

@@ -63,6 +63,7 @@ struct attach_options {
 	bool wall;                       /* look where its threads wait as well */
 	bool timed;                      /* keep its samples with their times */
 	bool memory;                     /* see how its memory grows */
+	bool gpu_memory;                 /* see what its PyTorch has on GPUs */
 	char step[256];                  /* the function that begins its steps (steps.h); "": none */
 	char counted[SO_MARKS - 1][256]; /* other functions whose calls are to be counted, as `step`; "": no more */
 	/* It is of so many steps, which come after others, and ends with them; steps 0: it is not. */
@@ -112,6 +113,7 @@ struct engine_activity {
 	uint64_t slow_begin_ns;          /* when that step began */
 	uint64_t slow_step_ns, usual_ns; /* the slowest since the last engine__forgive_slow(); 0: none was slow */
 	bool slow_under_way;             /* that step has not ended */
+	uint64_t refused;                /* times that PyTorch had no memory on a GPU; 0 also: not known */
 	bool ended;                      /* the target has */
 	pid_t pid;
 	char comm[17];
@@ -128,6 +130,13 @@ void engine__forgive_slow(struct engine *engine, uint32_t id);
  */
 int engine__memory(struct engine *engine, uint32_t id, struct caller caller, uint8_t **out, size_t *length,
 		   struct so_error *err);
+
+/*
+ * What the PyTorch of a target that was attached with `gpu_memory` has in use on GPUs now, and what it was given since
+ * (.design/gpu-memory.md), in the same form. Errors as above.
+ */
+int engine__gpu_memory(struct engine *engine, uint32_t id, struct caller caller, uint8_t **out, size_t *length,
+		       struct so_error *err);
 
 /*
  * Every thread of one of the target's processes as it is now, in the same form: one sample a thread, which carries its

@@ -17,6 +17,7 @@ static void fill(struct engine *e, const struct target *t, struct engine_activit
 	out->slow_step_ns = t->slow.slow_ns;
 	out->usual_ns = t->slow.usual_ns;
 	out->slow_under_way = t->slow.under_way;
+	out->refused = gpu_memory__refused(&e->gpu_memory, t);
 	out->ended = t->info.state == TARGET_ENDED;
 	out->pid = t->info.pid;
 	memcpy(out->comm, t->info.comm, sizeof(t->info.comm));

@@ -427,6 +427,14 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 				return ret;
 			}
 		}
+		if (o->gpu_memory) {
+			ret = gpu_memory__begin(&e->gpu_memory, t, err);
+			if (ret) {
+				engine_end_target(e, t, TARGET_END_FAILED);
+				engine_drop_target(e, t);
+				return ret;
+			}
+		}
 		if (o->cuda) {
 			ret = begin_cuda(e, t, o, err);
 			if (ret) {
@@ -452,6 +460,14 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	}
 	if (o->cuda) {
 		ret = begin_cuda(e, t, o, err);
+		if (ret) {
+			engine_drop_target(e, t);
+			return ret;
+		}
+	}
+	/* Probes are placed where its files are read. */
+	if (o->gpu_memory) {
+		ret = gpu_memory__begin(&e->gpu_memory, t, err);
 		if (ret) {
 			engine_drop_target(e, t);
 			return ret;
@@ -516,6 +532,8 @@ int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *i
 		ret = waits__load(e->waits, err);
 	if (!ret && o->memory)
 		ret = memory_watch__load(&e->memory, e->sampler, err);
+	if (!ret && o->gpu_memory)
+		ret = gpu_memory__load(&e->gpu_memory, e->sampler, err);
 	if (ret)
 		return ret;
 	waits__update(e->waits);

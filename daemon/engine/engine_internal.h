@@ -5,6 +5,7 @@
 
 #include "daemon/engine/engine.h"
 #include "daemon/targets/file_life.h"
+#include "daemon/targets/gpu_memory.h"
 #include "daemon/targets/memory_watch.h"
 #include "daemon/targets/scanner.h"
 #include "daemon/targets/steps.h"
@@ -54,6 +55,7 @@ struct engine {
 	struct waits *waits;
 	pthread_cond_t looks_wanted; /* a target whose waits are wanted, or the end */
 	struct memory_watch memory;
+	struct gpu_memory gpu_memory;
 	struct collector collector;
 	struct file_life file_life;
 };

@@ -127,6 +127,7 @@ static void end_view(struct engine *e, struct target *view)
 	collector__drain(&e->collector);
 	steps__end(view);
 	memory_watch__end(&e->memory, view);
+	gpu_memory__end(&e->gpu_memory, view);
 	if (view->info.timed && !--view->of->timed_views)
 		engine_update_timed(e, view->of);
 	view->wall_hz = view->info.wall ? waits__hz(view->of) : 0;
@@ -173,6 +174,7 @@ void engine_end_target(struct engine *e, struct target *t, enum target_end end)
 	waits__end(e->waits, t);
 	drain_at_end(e, t);
 	memory_watch__end(&e->memory, t);
+	gpu_memory__end(&e->gpu_memory, t);
 	cuda_targets__end(e->cuda, t);
 	samples__end(&t->samples);
 	t->info.state = TARGET_ENDED;
@@ -205,6 +207,8 @@ void engine_drop_target(struct engine *e, struct target *t)
 {
 	process_table__each(e->processes, t->slot, forget_process, e);
 	memory_watch__end(&e->memory, t);
+	gpu_memory__end(&e->gpu_memory, t);
+	gpu_memory__forget(&e->gpu_memory, t);
 	targets__remove(&e->targets, t);
 	engine_free_target(t);
 	engine_forget_if_idle(e);
@@ -246,6 +250,7 @@ void engine_free_target(struct target *t)
 	cuda_targets__free_target(t);
 	call_times__release(&t->calls);
 	memory_watch__release(&t->memory);
+	gpu_memory__release(&t->gpu_memory);
 	free(t);
 }
 

@@ -71,6 +71,10 @@ static bool parse_one(const char **at, struct incident_rule *rule)
 	*rule = (struct incident_rule){ .kind = INCIDENT_CPU };
 	if (take_word(at, "step>"))
 		return parse_step(at, rule);
+	if (take_word(at, "oom")) {
+		rule->kind = INCIDENT_OOM;
+		return true;
+	}
 	if (take_word(at, "gpu<"))
 		rule->kind = INCIDENT_GPU;
 	else if (!take_word(at, "cpu<"))
@@ -99,8 +103,8 @@ int incident_rules__parse(const char *text, struct incident_rule rules[INCIDENT_
 		if (!parse_one(&at, &rule) || (*at && *at != ','))
 			return so_err(
 				err, -EINVAL,
-				"'%.40s' is no rule: step>2x (times the 95th percentile), step>500ms, cpu<5%%/30s or "
-				"gpu<20%%",
+				"'%.40s' is no rule: step>2x (times the 95th percentile), step>500ms, cpu<5%%/30s, "
+				"gpu<20%% or oom",
 				from);
 		if (*n == INCIDENT_RULES_MAX)
 			return so_err(err, -E2BIG, "more than %d rules", INCIDENT_RULES_MAX);
@@ -142,6 +146,17 @@ static bool share_is_low(const struct incident_rule *rule, uint64_t from_ns, uin
 	return true;
 }
 
+static bool memory_was_refused(uint64_t refused, struct incident_memory *m, char *why)
+{
+	uint64_t times = refused - m->refused;
+
+	if (refused <= m->refused)
+		return false;
+	m->refused = refused;
+	snprintf(why, INCIDENT_WHY_TEXT, "PyTorch was out of memory on a GPU%s", times > 1 ? ", more than once" : "");
+	return true;
+}
+
 bool incident_rule__is_met(const struct incident_rule *rule, const struct engine_activity *activity,
 			   struct incident_memory *m, char *why)
 {
@@ -151,6 +166,8 @@ bool incident_rule__is_met(const struct incident_rule *rule, const struct engine
 
 	if (rule->kind == INCIDENT_STEP)
 		return step_is_slow(activity, why);
+	if (rule->kind == INCIDENT_OOM)
+		return memory_was_refused(activity->refused, m, why);
 	if (rule->kind == INCIDENT_CPU && from_ns && activity->now_ns > from_ns)
 		percent = 100.0 * (double)(activity->running_ns - m->running_ns) / (double)(activity->now_ns - from_ns);
 	m->looked_ns = activity->now_ns;

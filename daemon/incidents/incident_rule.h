@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* When what a program just did is worth keeping: "step>2x", "step>500ms", "cpu<5%/30s", "gpu<20%". */
+/* When what a program just did is worth keeping: "step>2x", "step>500ms", "cpu<5%/30s", "gpu<20%", "oom". */
 #ifndef STAKEOUT_INCIDENT_RULE_H
 #define STAKEOUT_INCIDENT_RULE_H
 
@@ -20,6 +20,7 @@ enum incident_kind {
 	INCIDENT_STEP, /* a step took long */
 	INCIDENT_CPU,  /* its processes' CPU time, in percent of one CPU, fell below a bound and stayed there */
 	INCIDENT_GPU,  /* the same of the utilisation of the GPUs that it uses; known where CUDA calls are timed */
+	INCIDENT_OOM,  /* PyTorch had no memory on a GPU; known where that is watched */
 };
 
 struct incident_rule {
@@ -39,6 +40,7 @@ struct incident_memory {
 	uint64_t looked_ns, running_ns; /* at the last look */
 	uint64_t low_since_ns;          /* 0: it is not low */
 	bool was_high;                  /* since it was met last: only what falls is met */
+	uint64_t refused;               /* at the last look */
 };
 
 /*

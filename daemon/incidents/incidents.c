@@ -29,6 +29,7 @@ struct watch {
 	unsigned left_out; /* since the last one that was kept */
 	/* One that could not be written yet, and how often that was tried; 0: there is none. */
 	struct incident pending;
+	bool pending_gpu; /* its profile is that of the memory on GPUs */
 	unsigned tries;
 };
 
@@ -54,8 +55,8 @@ static void fill(const struct engine_activity *activity, uid_t uid, double last_
 	snprintf(out->why, sizeof(out->why), "%s", why);
 }
 
-/* incident: id and bytes are filled in. Without the lock. */
-static int keep(struct incidents *all, uint32_t target, struct caller caller, struct incident *incident,
+/* incident: id and bytes are filled in; gpu: of the memory on GPUs. Without the lock. */
+static int keep(struct incidents *all, uint32_t target, struct caller caller, bool gpu, struct incident *incident,
 		struct so_error *err)
 {
 	_cleanup_free_ uint8_t *profile = NULL;
@@ -64,7 +65,8 @@ static int keep(struct incidents *all, uint32_t target, struct caller caller, st
 
 	if (ret)
 		return ret;
-	ret = engine__profile(all->engine, target, caller, incident->last_s, &profile, &length, err);
+	ret = gpu ? engine__gpu_memory(all->engine, target, caller, &profile, &length, err)
+		  : engine__profile(all->engine, target, caller, incident->last_s, &profile, &length, err);
 	limits__give_of(LIMIT_PROFILES, caller.uid, 1);
 	if (ret)
 		return ret;
@@ -81,7 +83,7 @@ static void keep_pending(struct incidents *all, struct watch *w, uint64_t now_ns
 	struct so_error err = { .text = "" };
 
 	incident->left_out = w->left_out;
-	if (!keep(all, w->target, w->caller, incident, &err)) {
+	if (!keep(all, w->target, w->caller, w->pending_gpu, incident, &err)) {
 		log__info("incident %u, process %d (%s): %s", incident->id, incident->pid, incident->comm,
 			  incident->why);
 		w->left_out = 0;
@@ -146,6 +148,7 @@ static void look_at(struct incidents *all, struct watch *w, const struct engine_
 		return;
 	}
 	fill(activity, w->caller.uid, last_s, why, &w->pending);
+	w->pending_gpu = met->kind == INCIDENT_OOM;
 	keep_pending(all, w, activity->now_ns);
 }
 
@@ -279,7 +282,7 @@ int incidents__save(struct incidents *all, uint32_t id, struct caller caller, do
 	if (ret)
 		return so_err(err, ret, "there is no target %u", id);
 	fill(&activity, caller.uid, last_s > 0 ? last_s : INCIDENTS_DEFAULT_LAST_S, "asked for", &incident);
-	ret = keep(all, id, caller, &incident, err);
+	ret = keep(all, id, caller, false, &incident, err);
 	if (ret)
 		return ret;
 	*out = incident__json(&incident);

@@ -52,6 +52,7 @@ static int on_stack(void *context, void *data, size_t size)
 	const struct so_raw_record *raw = data;
 	const struct so_call_record *call = data;
 	const struct so_page_record *page = data;
+	const struct so_torch_record *torch = data;
 
 	if (size >= sizeof(*r) && r->type == SO_RECORD_STACK &&
 	    size >= sizeof(*r) + 8ull * (r->n_user + r->n_kernel + r->n_python * SO_PYTHON_WORDS))
@@ -62,6 +63,8 @@ static int on_stack(void *context, void *data, size_t size)
 		s->handlers.call(s->handlers.context, call);
 	else if (size >= sizeof(*page) && page->type == SO_RECORD_PAGE)
 		s->handlers.page(s->handlers.context, page);
+	else if (size >= sizeof(*torch) && torch->type == SO_RECORD_TORCH)
+		s->handlers.torch(s->handlers.context, torch);
 	return 0;
 }
 

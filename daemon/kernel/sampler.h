@@ -16,6 +16,7 @@
 #include "stakeout/error.h"
 #include "stakeout/pages_abi.h"
 #include "stakeout/sampler_abi.h"
+#include "stakeout/torch_abi.h"
 
 struct sampler;
 
@@ -31,6 +32,7 @@ struct sampler_handlers {
 	void (*raw)(void *context, const struct so_raw_record *record);
 	void (*call)(void *context, const struct so_call_record *record);
 	void (*page)(void *context, const struct so_page_record *record); /* behind its stack */
+	void (*torch)(void *context, const struct so_torch_record *record); /* behind its stack */
 	void (*event)(void *context, const struct so_event *event);
 	void (*count)(void *context, const struct so_count_key *key, const struct so_count *count);
 };

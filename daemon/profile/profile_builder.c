@@ -12,7 +12,7 @@
 #include "stakeout/utf8.h"
 
 #define PROCESS_LABELS 5
-#define LABELS_MAX     (8 + PROCESS_LABELS) /* pid, tid, comm, thread, gil, state, api, time_ns */
+#define LABELS_MAX     (9 + PROCESS_LABELS) /* pid, tid, comm, thread, gil, state, api, device, time_ns */
 
 /* Of one process: strings. */
 struct process_key {
@@ -26,8 +26,8 @@ struct profile_builder {
 	char *scratch; /* for the string that is looked up */
 	size_t scratch_capacity;
 	struct {
-		uint32_t pid, tid, comm, gil, state, api, thread, time;
-	} words; /* strings that every profile has; "api", "thread", "time_ns" only if a sample has such a label */
+		uint32_t pid, tid, comm, gil, state, api, device, thread, time;
+	} words; /* strings that every profile has; from "api" on only if a sample has such a label */
 };
 
 static int64_t clamp_int64(uint64_t value)
@@ -274,13 +274,15 @@ static void add_label(struct pprof_label *labels, size_t *n, uint32_t key, uint3
 static int take_labels(struct profile_builder *b, const struct profile_labels *from, struct pprof_label *labels,
 		       size_t *n)
 {
-	uint32_t comm, gil, state, api, thread;
+	uint32_t comm, gil, state, api, device, thread;
 
 	if (from->process > b->processes.n_keys)
 		return -EINVAL;
 	if (string_number(b, from->comm, &comm) || string_number(b, from->gil, &gil) ||
 	    string_number(b, from->state, &state) || string_number(b, from->api, &api) ||
-	    string_number(b, from->thread, &thread) || (api && string_number(b, "api", &b->words.api)) ||
+	    string_number(b, from->device, &device) || string_number(b, from->thread, &thread) ||
+	    (device && string_number(b, "device", &b->words.device)) ||
+	    (api && string_number(b, "api", &b->words.api)) ||
 	    (thread && string_number(b, "thread", &b->words.thread)) ||
 	    (from->time_ns && string_number(b, "time_ns", &b->words.time)))
 		return -ENOMEM;
@@ -292,6 +294,7 @@ static int take_labels(struct profile_builder *b, const struct profile_labels *f
 	add_label(labels, n, b->words.gil, gil, 0);
 	add_label(labels, n, b->words.state, state, 0);
 	add_label(labels, n, b->words.api, api, 0);
+	add_label(labels, n, b->words.device, device, 0);
 	if (from->time_ns)
 		add_label(labels, n, b->words.time, 0, from->time_ns);
 	if (from->process) {

@@ -6,7 +6,7 @@
  *
  * How stakeout fills the message: sample_type[0] is samples/count, sample_type[1] is cpu/nanoseconds (count × period),
  * default_sample_type "cpu"; period_type cpu/nanoseconds. Labels of a sample: "pid" and "tid" (num), "comm" (str),
- * "gil" (str), "state" (str), "api" (str), "time_ns" (num), and those of a process. Frames of the kernel lie in a
+ * "gil" (str), "state" (str), "api" (str), "device" (str), "time_ns" (num), and those of a process. Frames of the kernel lie in a
  * mapping whose filename is "[kernel.kallsyms]". A Python frame has no mapping, and a function with filename and a
  * line. A cut stack ends (outermost) in a frame without mapping named "[truncated:CAUSE]". Figures about the recording
  * are comments of the form "stakeout.KEY=VALUE".
@@ -26,7 +26,7 @@ struct profile_builder;
 /* period_ns: CPU time that one sample is scaled to. NULL: out of memory. */
 struct profile_builder *profile_builder__new(uint64_t time_ns, uint64_t duration_ns, uint64_t period_ns);
 
-#define PROFILE_MAX_VALUES 4
+#define PROFILE_MAX_VALUES 7
 
 struct profile_value_type {
 	const char *type, *unit;
@@ -90,6 +90,7 @@ struct profile_labels {
 	const char *state;  /* of a thread that was looked at, not sampled; NULL: no such label */
 	const char *thread; /* what its program calls the thread; NULL, "": no such label */
 	const char *api;    /* name of the call that the sample is of; NULL: no such label */
+	const char *device; /* the GPU that it is about; NULL: no such label */
 	int64_t time_ns;    /* when it was, or began, since the profile's begin; 0: no such label */
 	uint32_t process;   /* of profile_builder__process(): labels that all samples of a process have; 0: none */
 };

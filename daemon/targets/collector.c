@@ -112,6 +112,13 @@ static void on_page(void *context, const struct so_page_record *record)
 	memory_watch__touched(c->memory, record, pending_stacks__find(c->pending, record->stack));
 }
 
+static void on_torch(void *context, const struct so_torch_record *record)
+{
+	struct collector *c = context;
+
+	gpu_memory__stack(c->gpu_memory, record, pending_stacks__find(c->pending, record->stack));
+}
+
 static void on_event(void *context, const struct so_event *event)
 {
 	struct collector *c = context;
@@ -124,6 +131,7 @@ const struct sampler_handlers collector_handlers = {
 	.raw = on_raw,
 	.call = on_call,
 	.page = on_page,
+	.torch = on_torch,
 	.event = on_event,
 	.count = on_count,
 };

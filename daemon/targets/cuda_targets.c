@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "daemon/os/clock.h"
+#include "daemon/os/exec_pages.h"
 #include "daemon/targets/cuda_targets_internal.h"
 #include "daemon/targets/cuda_window.h"
 #include "daemon/os/log.h"
@@ -304,22 +305,6 @@ void cuda_targets__process_gone(struct cuda_targets *c, struct target *t, pid_t 
 	handle_names__forget(c->handle_names, (uint32_t)tgid);
 }
 
-/* What mm->exec_vm counts, by the sum of two lines of /proc/PID/status (proc(5)); 0: not known. */
-static uint64_t exec_pages(pid_t tgid)
-{
-	_cleanup_fclose_ FILE *f = NULL;
-	unsigned long long kb, sum = 0;
-	char path[32], line[256];
-
-	snprintf(path, sizeof(path), "/proc/%d/status", tgid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "VmExe: %llu", &kb) == 1 || sscanf(line, "VmLib: %llu", &kb) == 1)
-			sum += kb;
-	}
-	return sum * 1024 / (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 /* A sample tells when mappings have changed; a process that waits for the GPU has few, or none. */
 static void look_for_libraries(void *context, struct process *p)
 {
@@ -328,7 +313,7 @@ static void look_for_libraries(void *context, struct process *p)
 
 	if (p->gone || !watching_target(c, p->kernel.slot))
 		return;
-	pages = exec_pages(p->tgid);
+	pages = exec_pages__read(p->tgid);
 	if (pages && pages != p->kernel.exec_pages)
 		scan_queue__request(c->scans, p->tgid, pages);
 }

@@ -114,15 +114,17 @@ static int scan_now(const struct scanner *s, const struct scan_work *work)
 {
 	_cleanup_(process_scan) struct process_scan scan = { .reported_pages = work->reported_pages };
 	pid_t tgid = work->tgid;
+	struct gpu_memory_found *torch = NULL;
 	struct cuda_found *found = NULL;
 	unsigned execs;
-	bool cuda, label;
+	bool cuda, gpu_memory, label;
 	int ret = process_scan__read(&scan, tgid) ?: lock(s);
 
 	if (ret)
 		return ret;
 	ret = is_foreign(s, tgid) ? -EPERM : process_table__begin_scan(s->life.processes, &scan);
 	cuda = cuda_targets__wants(s->life.cuda, tgid);
+	gpu_memory = gpu_memory__wants(s->gpu_memory, tgid);
 	label = wants_labels(s, tgid, &execs);
 	pthread_mutex_unlock(s->lock);
 	if (ret)
@@ -130,6 +132,8 @@ static int scan_now(const struct scanner *s, const struct scan_work *work)
 	process_scan__prepare(&scan, s->files);
 	if (cuda)
 		found = cuda_targets__find(s->life.cuda, &scan);
+	if (gpu_memory)
+		torch = gpu_memory__find(&scan);
 	pthread_mutex_lock(s->lock);
 	ret = s->stopping ? -ECANCELED : process_table__end_scan(s->life.processes, &scan);
 	if (!ret && scan.again)
@@ -139,6 +143,7 @@ static int scan_now(const struct scanner *s, const struct scan_work *work)
 		pythons__find(s->pythons, process_table__find(s->life.processes, tgid), &scan);
 	}
 	cuda_targets__add(s->life.cuda, ret ? 0 : tgid, found);
+	gpu_memory__add(s->gpu_memory, ret ? 0 : tgid, torch);
 	pthread_mutex_unlock(s->lock);
 	if (ret == -EAGAIN)
 		scan_later(s, work);

@@ -7,12 +7,14 @@
 #ifndef STAKEOUT_SCANNER_H
 #define STAKEOUT_SCANNER_H
 
+#include "daemon/targets/gpu_memory.h"
 #include "daemon/targets/process_life.h"
 
 struct scanner {
 	pthread_mutex_t *lock; /* the engine's */
 	struct file_registry *files;
 	struct pythons *pythons;
+	struct gpu_memory *gpu_memory;
 	struct process_life life;
 	/* Under the lock. */
 	unsigned under_way; /* scans, also such as nobody waits for any more */

@@ -6,6 +6,7 @@
 #include "daemon/targets/call_times.h"
 #include "daemon/targets/cuda_targets.h"
 #include "daemon/targets/pythons.h"
+#include "daemon/targets/target_gpu_memory.h"
 #include "daemon/targets/target_memory.h"
 #include "daemon/targets/target_info.h"
 #include "daemon/targets/windows.h"
@@ -120,6 +121,7 @@ struct target {
 	struct target_python python;
 	struct target_cuda cuda;
 	struct target_memory memory;
+	struct target_gpu_memory gpu_memory;
 };
 
 /* All zero is an empty one. For targets.c; `by_slot` is given to the parts below. */

@@ -144,6 +144,7 @@ enum so_record_type {
 	SO_RECORD_RAW = 2,   /* struct so_raw_record */
 	SO_RECORD_CALL = 3,  /* struct so_call_record */
 	SO_RECORD_PAGE = 4,  /* struct so_page_record (stakeout/pages_abi.h) */
+	SO_RECORD_TORCH = 5, /* struct so_torch_record (stakeout/torch_abi.h) */
 };
 
 /*

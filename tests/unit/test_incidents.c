@@ -32,6 +32,9 @@ static void rules_are_read(void **state)
 	assert_true(rules[1].percent == 5 && rules[1].hold_ns == 30 * SECOND_NS);
 	assert_int_equal(rules[2].kind, INCIDENT_GPU);
 	assert_true(rules[2].percent == 20 && rules[2].hold_ns == INCIDENT_HOLD_S * SECOND_NS);
+	assert_int_equal(incident_rules__parse("oom,step>1s", rules, &n, &err), 0);
+	assert_int_equal(n, 2);
+	assert_int_equal(rules[0].kind, INCIDENT_OOM);
 	assert_int_equal(incident_rules__parse("step>500ms", rules, &n, &err), 0);
 	assert_true(rules[0].factor == 0 && rules[0].limit_ns == SECOND_NS / 2);
 	assert_int_equal(incident_rules__parse("step>1.5s", rules, &n, &err), 0);
@@ -43,7 +46,8 @@ static void nonsense_is_no_rule(void **state)
 	static const char *const wrong[] = { "",         ",",         "step",      "step>",      "step>x",
 					     "step>2",   "step>0s",   "step>0.9x", "step>1001x", "cpu<%",
 					     "cpu<-5%",  "cpu<5",     "cpu<5%/0s", "cpu<5%/4h",  "cpu>5%",
-					     "gpu<nan%", "step>infx", "step>2x ",  "step>2x,",   "step>1e99s" };
+					     "gpu<nan%", "step>infx", "step>2x ",  "step>2x,",   "step>1e99s",
+					     "oom>1",    "oom2",      "oo" };
 	struct incident_rule rules[INCIDENT_RULES_MAX];
 	struct so_error err;
 	size_t n;
@@ -93,6 +97,26 @@ static void only_what_falls_is_met(void **state)
 	for (unsigned i = 0; i < 10; i++)
 		met += look(&rule, &memory, &activity, 0);
 	assert_int_equal(met, 1);
+}
+
+static void each_refusal_is_met_once(void **state)
+{
+	const struct incident_rule rule = { .kind = INCIDENT_OOM };
+	struct incident_memory memory = { 0 };
+	struct engine_activity activity = { .now_ns = SECOND_NS, .gpu_percent = -1 };
+	char why[INCIDENT_WHY_TEXT];
+
+	assert_false(incident_rule__is_met(&rule, &activity, &memory, why));
+	activity.refused = 1;
+	assert_true(incident_rule__is_met(&rule, &activity, &memory, why));
+	assert_string_equal(why, "PyTorch was out of memory on a GPU");
+	assert_false(incident_rule__is_met(&rule, &activity, &memory, why));
+	activity.refused = 4;
+	assert_true(incident_rule__is_met(&rule, &activity, &memory, why));
+	assert_string_equal(why, "PyTorch was out of memory on a GPU, more than once");
+	/* What was seen has been forgotten. */
+	activity.refused = 0;
+	assert_false(incident_rule__is_met(&rule, &activity, &memory, why));
 }
 
 static void what_is_not_known_is_not_met(void **state)
@@ -282,10 +306,15 @@ static void damage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rules_are_read),         cmocka_unit_test(nonsense_is_no_rule),
-		cmocka_unit_test(only_what_falls_is_met), cmocka_unit_test(what_is_not_known_is_not_met),
-		cmocka_unit_test(steps_are_said),         cmocka_unit_test(it_is_there_again),
-		cmocka_unit_test(who_has_most_gives),     cmocka_unit_test(damage),
+		cmocka_unit_test(rules_are_read),
+		cmocka_unit_test(nonsense_is_no_rule),
+		cmocka_unit_test(only_what_falls_is_met),
+		cmocka_unit_test(each_refusal_is_met_once),
+		cmocka_unit_test(what_is_not_known_is_not_met),
+		cmocka_unit_test(steps_are_said),
+		cmocka_unit_test(it_is_there_again),
+		cmocka_unit_test(who_has_most_gives),
+		cmocka_unit_test(damage),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@
 WORKLOAD_DIR    := $(BUILD)/workloads
 WORKLOAD_CFLAGS := -O2 -fomit-frame-pointer -Wall -Wextra -Werror -D_GNU_SOURCE
 WORKLOAD_C      := split clock deep signals realign plt_heavy vfork threads forker burst execer dlopener jitter unmapper switcher sleeper stuck resonant fuse_hang steps
-WORKLOADS       := $(addprefix $(WORKLOAD_DIR)/,$(WORKLOAD_C) not_python cpp_sim cpp_lines mem_grow plugin.so libtiny.so \
+WORKLOADS       := $(addprefix $(WORKLOAD_DIR)/,$(WORKLOAD_C) torch/libc10.so torch_old/libc10.so not_python cpp_sim cpp_lines mem_grow plugin.so libtiny.so \
 	split-static split-nopie split-stripped deep-static deep-stripped threads-static cpp_sim-stripped)
 RUSTC           := $(firstword $(wildcard /usr/bin/rustc) $(shell command -v rustc 2>/dev/null))
 ifneq ($(RUSTC),)
@@ -43,6 +43,11 @@ $(WORKLOAD_DIR)/cpp_lines: tests/workloads/cpp_lines.cpp
 $(WORKLOAD_DIR)/mem_grow: tests/workloads/mem_grow.cpp
 	@mkdir -p $(@D)
 	$(Q)g++ $(WORKLOAD_CFLAGS) -g -std=c++17 -o $@ $<
+
+# Its name is what it is found by. Its functions begin with a push, as the true ones do: probes there are emulated.
+$(WORKLOAD_DIR)/torch/libc10.so $(WORKLOAD_DIR)/torch_old/libc10.so: tests/workloads/torch_c10.cpp
+	@mkdir -p $(@D)
+	$(Q)g++ $(WORKLOAD_CFLAGS) -fno-omit-frame-pointer $(if $(findstring torch_old,$@),-DOLD_FORM) -std=c++17 -fPIC -shared -o $@ $<
 
 $(WORKLOAD_DIR)/rust_sim: tests/workloads/rust_sim.rs
 	@mkdir -p $(@D)

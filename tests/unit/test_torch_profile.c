@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What the kernel's maps hold of PyTorch's memory as a profile: blocks by stack and time, and totals of devices. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/memory/torch_profile.h"
+
+#define CUDA(index) (SO_TORCH_CUDA | (uint32_t)(index) << 8)
+#define SECOND      1000000000ull
+
+static void names(void **state)
+{
+	char text[16];
+
+	torch_profile__device(CUDA(0), text);
+	assert_string_equal(text, "CUDA 0");
+	torch_profile__device(CUDA(7), text);
+	assert_string_equal(text, "CUDA 7");
+	torch_profile__device(SO_TORCH_HIP | 1 << 8, text);
+	assert_string_equal(text, "HIP 1");
+	/* Index -1. */
+	torch_profile__device(SO_TORCH_DEVICE(0xff01), text);
+	assert_string_equal(text, "CUDA");
+	assert_int_equal(SO_TORCH_DEVICE(0xdeadbeef0201ull), CUDA(2));
+}
+
+static void groups(void **state)
+{
+	struct so_torch_block_key keys[] = { { 0x1000, 7, CUDA(0) }, { 0x2000, 7, CUDA(0) }, { 0x3000, 7, CUDA(1) },
+					     { 0x4000, 7, CUDA(0) }, { 0x5000, 9, CUDA(0) }, { 0x6000, 7, CUDA(0) } };
+	struct so_torch_block blocks[] = {
+		{ 100, 11, 1 * SECOND }, { 10, 11, 1 * SECOND + 5 }, { 20, 11, 1 * SECOND },
+		{ 30, 11, 20 * SECOND }, { 40, 11, 1 * SECOND },     { 50, 0, 99 * SECOND }
+	};
+	const struct torch_reading reading = { .block_keys = keys, .blocks = blocks, .n_blocks = 6 };
+	struct u64_table gone = { 0 };
+	const struct torch_profile torch = { .reading = &reading, .gone = &gone, .since_ns = 0, .end_ns = 20 * SECOND };
+	struct torch_group *found;
+	uint64_t bytes = 0;
+	size_t n;
+
+	assert_int_equal(u64_table__set(&gone, 9, 1), 0);
+	found = torch_profile__groups(&torch, &n);
+	assert_non_null(found);
+	assert_int_equal(n, 4);
+	for (size_t i = 0; i < n; i++)
+		bytes += found[i].bytes;
+	assert_int_equal(bytes, 210);
+	/* No stack; the last span has what came later as well. */
+	assert_int_equal(found[0].key.stack, 0);
+	assert_int_equal(found[0].span, TORCH_PROFILE_SPANS - 1);
+	/* Two of one span together. */
+	assert_int_equal(found[1].key.stack, 11);
+	assert_int_equal(found[1].span, 1);
+	assert_int_equal(found[1].blocks, 2);
+	assert_int_equal(found[1].bytes, 110);
+	assert_int_equal(found[2].span, TORCH_PROFILE_SPANS - 1);
+	assert_int_equal(found[3].key.device, CUDA(1));
+	free(found);
+	u64_table__release(&gone);
+}
+
+static void no_time_has_passed(void **state)
+{
+	struct so_torch_block_key key = { 0x1000, 7, CUDA(0) };
+	struct so_torch_block block = { 100, 11, 5 };
+	const struct torch_reading reading = { .block_keys = &key, .blocks = &block, .n_blocks = 1 };
+	const struct torch_profile torch = { .reading = &reading, .since_ns = 5, .end_ns = 5 };
+	struct torch_group *found;
+	size_t n;
+
+	found = torch_profile__groups(&torch, &n);
+	assert_int_equal(n, 1);
+	assert_int_equal(found[0].span, 0);
+	free(found);
+}
+
+static void devices(void **state)
+{
+	struct so_torch_device_key keys[] = { { 9, CUDA(0) }, { 7, CUDA(1) }, { 7, CUDA(0) } };
+	struct so_torch_device values[] = { { .allocated = 3 },
+					    { .allocated = 2, .reserved = 20, .live = 1 },
+					    { .allocated = 1, .refused = 4, .refused_bytes = 5 } };
+	const struct torch_reading reading = { .device_keys = keys, .devices = values, .n_devices = 3 };
+	struct u64_table gone = { 0 };
+	const struct torch_profile torch = { .reading = &reading, .gone = &gone };
+	json_t *json, *at;
+	char *text;
+
+	assert_int_equal(u64_table__set(&gone, 9, 1), 0);
+	text = torch_profile__devices(&torch);
+	assert_non_null(text);
+	json = json_loads(text, 0, NULL);
+	assert_int_equal(json_array_size(json), 3);
+	/* By process and number. */
+	at = json_array_get(json, 0);
+	assert_int_equal(json_integer_value(json_object_get(at, "pid")), 7);
+	assert_string_equal(json_string_value(json_object_get(at, "device")), "CUDA 0");
+	assert_int_equal(json_integer_value(json_object_get(at, "refused_bytes")), 5);
+	at = json_array_get(json, 1);
+	assert_string_equal(json_string_value(json_object_get(at, "device")), "CUDA 1");
+	assert_int_equal(json_integer_value(json_object_get(at, "seen_bytes")), 1);
+	assert_false(json_is_true(json_object_get(at, "gone")));
+	at = json_array_get(json, 2);
+	assert_int_equal(json_integer_value(json_object_get(at, "pid")), 9);
+	assert_true(json_is_true(json_object_get(at, "gone")));
+	json_decref(json);
+	free(text);
+	u64_table__release(&gone);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names),
+		cmocka_unit_test(groups),
+		cmocka_unit_test(no_time_has_passed),
+		cmocka_unit_test(devices),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A program whose memory on GPUs is known: `py_gpu_memory.py LIBC10 script|die|leak|churn|fast|fork|late [MB_A_SECOND]`.
+
+Says "ready", then for each line on standard input what it has counted by itself, as JSON. `script` does one round of a
+scripted sequence for each, and `die` ends after one.
+"""
+import json
+import os
+import random
+import select
+import sys
+import time
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+KB, MB = 1000, 1000000
+
+
+def load():
+    """As a module of an installed package: its lines are not the program's own."""
+    names = {"__name__": "torch_standin"}
+    with open(os.path.join(FOLDER, "torch_standin.py"), encoding="utf-8") as f:
+        exec(compile(f.read(), "/usr/lib/python3/dist-packages/torch_standin.py", "exec"), names)
+    return names
+
+
+class Account:
+    """What each function has in use, the most of it, how often it asked, and how many bytes."""
+
+    def __init__(self):
+        self.by_function = {}
+
+    def took(self, function, size):
+        entry = self.by_function.setdefault(function, {"live": 0, "peak": 0, "allocations": 0, "bytes": 0})
+        entry["live"] += size
+        entry["allocations"] += 1
+        entry["bytes"] += size
+        entry["peak"] = max(entry["peak"], entry["live"])
+
+    def gave(self, function, size):
+        self.by_function[function]["live"] -= size
+
+
+ACCOUNT = Account()
+KEPT = []
+
+
+def keep_activations(gpu, size):
+    block = gpu.allocate(size)
+    ACCOUNT.took("keep_activations", size)
+    return "keep_activations", gpu, block, size
+
+
+def keep_gradients(gpu, size):
+    block = gpu.allocate(size)
+    ACCOUNT.took("keep_gradients", size)
+    return "keep_gradients", gpu, block, size
+
+
+def cache_result(gpu, size):
+    block = gpu.allocate(size)
+    ACCOUNT.took("cache_result", size)
+    return "cache_result", gpu, block, size
+
+
+def give_back(entry):
+    function, gpu, block, size = entry
+    gpu.free(block)
+    if function:
+        ACCOUNT.gave(function, size)
+
+
+def play_round(gpus, before, chance):
+    """Some 300 calls: blocks come and go on all devices, some from before anybody looked; one is refused."""
+    for _ in range(100):
+        make = chance.choice((keep_activations, keep_gradients, cache_result))
+        KEPT.append(make(chance.choice(gpus), 512 * chance.randrange(1, 4000)))
+        if chance.random() < 0.6:
+            give_back(KEPT.pop(chance.randrange(len(KEPT))))
+    if before:
+        give_back(before.pop())
+    then = {}
+    for function, gpu, _, size in KEPT:
+        if gpu is gpus[0]:
+            then[function] = then.get(function, 0) + size
+    gpus[0].refuse(7 * MB)
+    # As a program does that catches the error.
+    give_back(KEPT.pop(next(i for i, entry in enumerate(KEPT) if entry[1] is gpus[0])))
+    return then
+
+
+def leak_tensor(gpu):
+    KEPT.append(cache_result(gpu, 65536))
+
+
+def churn(gpu):
+    for entry in (keep_activations(gpu, 262144), keep_gradients(gpu, 131072)):
+        give_back(entry)
+
+
+def say(gpus, **more):
+    totals = [{"allocated": gpu.allocated, "reserved": gpu.reserved} for gpu in gpus]
+    print(json.dumps({"functions": ACCOUNT.by_function, "devices": totals, **more}), flush=True)
+
+
+def asked(seconds):
+    if not select.select([sys.stdin], [], [], seconds)[0]:
+        return False
+    if not sys.stdin.readline():
+        sys.exit(0)
+    return True
+
+
+def fork_one():
+    """What allocates is a child that was forked after the library was loaded; it ends with its parent."""
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        sys.exit(0)
+
+
+def run_steadily(mode, rate, gpu):
+    begin, done = time.monotonic(), 0.0
+    while True:
+        while done < (time.monotonic() - begin) * rate:
+            if mode == "churn":
+                churn(gpu)
+                done += 393216
+            else:
+                leak_tensor(gpu)
+                churn(gpu)
+                done += 65536
+        if asked(0.01):
+            say([gpu])
+
+
+def run_fast(library, gpu):
+    """As many as the CPU can."""
+    block = cache_result(gpu, 4096)
+    while True:
+        library.report_many(20000, 1 << 20)
+        if asked(0):
+            say([gpu], calls=0)
+    give_back(block)
+
+
+def main():
+    path, mode = sys.argv[1:3]
+    rate = float(sys.argv[3]) * 1e6 if len(sys.argv) > 3 else 0
+    if mode == "late":
+        print("ready", flush=True)
+        time.sleep(2)
+    names = load()
+    library = names["Library"](path)
+    if mode == "fork":
+        fork_one()
+    gpus = [names["Allocator"](library, 0), names["Allocator"](library, 1)]
+    before = [(None, gpu, gpu.allocate(MB), MB) for gpu in gpus for _ in range(5)]
+    # Other allocators report as well: of the CPU, and of no type that is known.
+    for kind in (0, 20):
+        other = names["Allocator"](library, 0, kind)
+        other.free(other.allocate(KB))
+    if mode != "late":
+        print("ready", flush=True)
+    if mode in ("leak", "churn", "fork", "late"):
+        run_steadily(mode, rate, gpus[0])
+    if mode == "fast":
+        run_fast(library, gpus[0])
+    chance = random.Random(7)
+    while asked(None):
+        then = play_round(gpus, before, chance)
+        if mode == "die":
+            # PyTorch takes longer to end. Names are read while there is a process.
+            time.sleep(0.3)
+            sys.exit("torch.cuda.OutOfMemoryError")
+        say(gpus, then=then)
+
+
+main()
