@@ -42,7 +42,7 @@ static bool is_of_allocator(const struct profile_line *line)
 	return strstr(line->filename, "/include/c++/") != NULL;
 }
 
-/* Of a stack without Python the innermost frame that allocates for itself. */
+/* Of a stack without Python, or a script that a just-in-time compiler names, the innermost frame that allocates for itself. */
 size_t memory_line__frame(const struct profile *profile, const struct profile_sample *sample)
 {
 	size_t native = SIZE_MAX;
@@ -50,7 +50,7 @@ size_t memory_line__frame(const struct profile *profile, const struct profile_sa
 	for (size_t i = 0; i < sample->n_lines; i++) {
 		const struct profile_line *line = &profile->lines[sample->lines[i]];
 
-		if (line->python)
+		if (line->python || is_own_code(line))
 			return own_line(profile, sample);
 		if (native == SIZE_MAX && !line->kernel && !is_of_allocator(line) && !frame_text__is_unnamed(line))
 			native = sample->lines[i];
