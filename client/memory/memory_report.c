@@ -4,6 +4,9 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "client/summary/summary_parts.h"
 
 #define MB         1e6
 #define PER_MINUTE (60 / MB)
@@ -92,8 +95,10 @@ static void print_verdict(const struct memory_report *r, FILE *out)
 	}
 	fprintf(out, ": %+.1f MB a minute [%+.1f, %+.1f]", per_minute(g->rate), per_minute(g->low),
 		per_minute(g->high));
-	if (line)
-		fprintf(out, ", %.1f of it kept by %s", line->rate * PER_MINUTE, line->text);
+	if (line) {
+		fprintf(out, ", %.1f of it kept by ", line->rate * PER_MINUTE);
+		summary__print_name(line->text, strlen(line->text), out);
+	}
 	if (line && line->function_rate > 1.01 * line->rate)
 		fprintf(out, ", %.1f with that function's other lines", line->function_rate * PER_MINUTE);
 	if (!line && g->verdict == GROWTH_STEADY)
@@ -145,8 +150,10 @@ void memory_report__print(const struct memory_report *r, unsigned top, FILE *out
 		char interval[48];
 
 		snprintf(interval, sizeof(interval), "[%.1f, %.1f]", l->low * PER_MINUTE, l->high * PER_MINUTE);
-		fprintf(out, "%19.1f  %-16s %8.1f %10.1f  %s\n", l->rate * PER_MINUTE, interval, l->in_use / MB,
-			l->allocated / MB, l->text);
+		fprintf(out, "%19.1f  %-16s %8.1f %10.1f  ", l->rate * PER_MINUTE, interval, l->in_use / MB,
+			l->allocated / MB);
+		summary__print_name(l->text, strlen(l->text), out);
+		fputc('\n', out);
 	}
 	if (r->lines->n > rows)
 		fprintf(out, "%*s  and %zu more lines\n", 19, "", r->lines->n - rows);
