@@ -373,6 +373,106 @@ static int find_places(const struct attach_options *o, struct places *places, st
 	return ret;
 }
 
+/* Whether a recording may be a view of that target. */
+static int check_view(const struct attach_options *o, const struct target *of, struct so_error *err)
+{
+	if (!caller__sees(o->caller, of->info.viewer))
+		return so_err(err, -EPERM, "process %d is watched already, as target %u, which is shown to root alone",
+			      o->pid, of->id);
+	if (o->until_slow > 0 || o->slow_factor > 0 || o->slow_ns || o->steps)
+		return so_err(
+			err, -EEXIST,
+			"process %d is watched already, as target %u: its steps are counted by a target of its own",
+			o->pid, of->id);
+	return 0;
+}
+
+/* What it is to have beside samples. */
+static int begin_more_of_view(struct engine *e, struct target *t, const struct attach_options *o,
+			      const struct places *places, struct so_error *err)
+{
+	int ret = begin_marks(e, t, places, err);
+
+	if (!ret && o->memory)
+		ret = memory_watch__begin(&e->memory, t, err);
+	if (!ret && o->gpu_memory)
+		ret = gpu_memory__begin(&e->gpu_memory, t, err);
+	if (!ret && o->cuda)
+		ret = begin_cuda(e, t, o, err);
+	return ret;
+}
+
+/* On an error the view is gone. */
+static int attach_view(struct engine *e, struct target *t, struct target *of, const struct attach_options *o,
+		       const struct places *places, struct so_error *err)
+{
+	int ret = begin_view(e, t, of);
+
+	targets__stacks_moved(&e->targets);
+	if (ret) {
+		so_err(err, ret, "out of memory");
+	} else {
+		ret = begin_more_of_view(e, t, o, places, err);
+		if (ret)
+			engine_end_target(e, t, TARGET_END_FAILED);
+	}
+	if (ret) {
+		engine_drop_target(e, t);
+		return ret;
+	}
+	if (o->duration_s > 0)
+		t->deadline_ns = t->begin_ns + (uint64_t)(o->duration_s * 1e9);
+	return 0;
+}
+
+static int add_first_process(struct engine *e, struct target *t, pid_t pid, struct so_error *err)
+{
+	int ret = add_process(e, t, pid);
+
+	if (ret == -ENOSPC)
+		return so_err(err, ret, "%d processes are watched already, which is the most", SO_MAX_PROCESSES);
+	return ret ? so_err(err, ret, "cannot watch process %d: %s", pid, strerror(-ret)) : 0;
+}
+
+/* Its processes, and their files: probes of calls are placed where these are read. */
+static int look_at_processes(struct engine *e, struct target *t, const struct attach_options *o, struct so_error *err)
+{
+	int ret = add_first_process(e, t, o->pid, err);
+
+	if (!ret && o->cuda)
+		ret = begin_cuda(e, t, o, err);
+	if (!ret && o->gpu_memory)
+		ret = gpu_memory__begin(&e->gpu_memory, t, err);
+	if (ret)
+		return ret;
+	if (o->children)
+		add_descendants(e, t);
+	t->users++;
+	scan_all(e, t, o->rule);
+	t->users--;
+	/* What they opened or forked while files were read. */
+	sampler__consume_events(e->sampler);
+	return t->living ? 0 : so_err(err, -ESRCH, "process %d ended while it was attached to", o->pid);
+}
+
+/* On an error the target is gone. */
+static int attach_target(struct engine *e, struct target *t, const struct attach_options *o,
+			 const struct places *places, struct so_error *err)
+{
+	int ret = look_at_processes(e, t, o, err);
+
+	/* Before samples count: the first step is not to be missed. */
+	ret = ret ?: begin_marks(e, t, places, err);
+	if (!ret && o->memory)
+		ret = memory_watch__begin(&e->memory, t, err);
+	ret = ret ?: begin(e, t, o->duration_s, err);
+	if (!ret && t->doomed)
+		ret = so_err(err, -ECANCELED, "detached while attaching");
+	if (ret)
+		engine_drop_target(e, t);
+	return ret;
+}
+
 static int attach_locked(struct engine *e, const struct attach_options *o, const struct places *places,
 			 const struct proc_info *info, uint64_t called_ns, uint32_t *id, struct so_error *err)
 {
@@ -380,18 +480,12 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	struct target *t, *of;
 	int ret = check_free(e, o, &of, err);
 
+	if (!ret && of)
+		ret = check_view(o, of, err);
 	if (ret)
 		return ret;
-	if (of && !caller__sees(o->caller, of->info.viewer))
-		return so_err(err, -EPERM, "process %d is watched already, as target %u, which is shown to root alone",
-			      o->pid, of->id);
 	/* Steps are samples with times. */
 	as.timed |= has_marks(o);
-	if (of && (o->until_slow > 0 || o->slow_factor > 0 || o->slow_ns || o->steps))
-		return so_err(
-			err, -EEXIST,
-			"process %d is watched already, as target %u: its steps are counted by a target of its own",
-			o->pid, of->id);
 	if (of) {
 		as.rate_hz = of->info.rate_hz;
 		as.children = of->info.children;
@@ -406,94 +500,14 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 		engine_free_target(t);
 		return ret;
 	}
-	if (of) {
-		ret = begin_view(e, t, of);
-		targets__stacks_moved(&e->targets);
-		if (ret) {
-			engine_drop_target(e, t);
-			return so_err(err, ret, "out of memory");
-		}
-		ret = begin_marks(e, t, places, err);
-		if (ret) {
-			engine_end_target(e, t, TARGET_END_FAILED);
-			engine_drop_target(e, t);
-			return ret;
-		}
-		if (o->memory) {
-			ret = memory_watch__begin(&e->memory, t, err);
-			if (ret) {
-				engine_end_target(e, t, TARGET_END_FAILED);
-				engine_drop_target(e, t);
-				return ret;
-			}
-		}
-		if (o->gpu_memory) {
-			ret = gpu_memory__begin(&e->gpu_memory, t, err);
-			if (ret) {
-				engine_end_target(e, t, TARGET_END_FAILED);
-				engine_drop_target(e, t);
-				return ret;
-			}
-		}
-		if (o->cuda) {
-			ret = begin_cuda(e, t, o, err);
-			if (ret) {
-				engine_end_target(e, t, TARGET_END_FAILED);
-				engine_drop_target(e, t);
-				return ret;
-			}
-		}
-		if (o->duration_s > 0)
-			t->deadline_ns = t->begin_ns + (uint64_t)(o->duration_s * 1e9);
-		t->attach_ns = clock__now_ns() - called_ns;
-		*id = t->id;
-		engine_wake(e);
-		return 0;
-	}
-	ret = add_process(e, t, o->pid);
-	if (ret) {
-		engine_drop_target(e, t);
-		if (ret == -ENOSPC)
-			return so_err(err, ret, "%d processes are watched already, which is the most",
-				      SO_MAX_PROCESSES);
-		return so_err(err, ret, "cannot watch process %d: %s", o->pid, strerror(-ret));
-	}
-	if (o->cuda) {
-		ret = begin_cuda(e, t, o, err);
-		if (ret) {
-			engine_drop_target(e, t);
-			return ret;
-		}
-	}
-	/* Probes are placed where its files are read. */
-	if (o->gpu_memory) {
-		ret = gpu_memory__begin(&e->gpu_memory, t, err);
-		if (ret) {
-			engine_drop_target(e, t);
-			return ret;
-		}
-	}
-	if (o->children)
-		add_descendants(e, t);
-	t->users++;
-	scan_all(e, t, o->rule);
-	t->users--;
-	/* What they opened or forked while files were read. */
-	sampler__consume_events(e->sampler);
-	ret = t->living ? 0 : so_err(err, -ESRCH, "process %d ended while it was attached to", o->pid);
-	/* Before samples count: the first step is not to be missed. */
-	ret = ret ?: begin_marks(e, t, places, err);
-	if (!ret && o->memory)
-		ret = memory_watch__begin(&e->memory, t, err);
-	ret = ret ?: begin(e, t, o->duration_s, err);
-	if (ret || t->doomed) {
-		engine_drop_target(e, t);
-		return ret ?: so_err(err, -ECANCELED, "detached while attaching");
-	}
+	ret = of ? attach_view(e, t, of, o, places, err) : attach_target(e, t, o, places, err);
+	if (ret)
+		return ret;
 	t->attach_ns = clock__now_ns() - called_ns;
 	*id = t->id;
 	engine_wake(e);
-	prepare_lines(e, t);
+	if (!of)
+		prepare_lines(e, t);
 	return 0;
 }
 
