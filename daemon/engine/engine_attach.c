@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Attach, stop, detach, and what there is to ask of a target. */
+/* Attaches to a process: as a target, or as a view of one that there is. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,44 +7,11 @@
 #include "daemon/os/clock.h"
 #include "daemon/engine/engine_internal.h"
 #include "daemon/os/limits.h"
-#include "daemon/os/memory_lock.h"
 #include "daemon/os/proc_info.h"
 
 /* Children found while children are looked for are looked at again; this many rounds end a race with a fork storm,
  * whose later children the kernel side follows anyway. */
 #define MAX_ROUNDS 16
-
-static int check_process(const struct attach_options *o, struct proc_info *info, struct so_error *err)
-{
-	int ret = proc_info__read(o->pid, info);
-
-	if (ret == -ESRCH)
-		return so_err(err, -ESRCH, "there is no process %d", o->pid);
-	if (ret)
-		return so_err(err, ret, "cannot read /proc/%d: %s", o->pid, strerror(-ret));
-	if (info->kernel_thread)
-		return so_err(err, -ESRCH, "process %d (%s) is a kernel thread: it has no user stack to sample", o->pid,
-			      info->comm);
-	if (proc_info__is_zombie(info))
-		return so_err(err, -ESRCH, "process %d (%s) is a zombie: it has ended and waits for its parent", o->pid,
-			      info->comm);
-	if (info->tgid != o->pid)
-		return so_err(err, -ESRCH, "%d is a thread of process %d: attach to %d", o->pid, info->tgid,
-			      info->tgid);
-	return process_access__check(o->pid, o->caller, err);
-}
-
-static int check_options(const struct attach_options *o, struct so_error *err)
-{
-	if (o->pid <= 0)
-		return so_err(err, -EINVAL, "%d is no process number", o->pid);
-	if (o->rate_hz < ENGINE_MIN_RATE_HZ || o->rate_hz > ENGINE_MAX_RATE_HZ)
-		return so_err(err, -EINVAL, "a rate of %u Hz is out of range: give %d to %d", o->rate_hz,
-			      ENGINE_MIN_RATE_HZ, ENGINE_MAX_RATE_HZ);
-	if (!(o->duration_s >= 0 && o->duration_s <= 1e9))
-		return so_err(err, -EINVAL, "a duration of %g s is out of range", o->duration_s);
-	return 0;
-}
 
 static int make_room(struct engine *e, bool view, struct so_error *err)
 {
@@ -243,49 +210,6 @@ static void prepare_lines(struct engine *e, struct target *t)
 	engine_unhold(e, t);
 }
 
-/* *of: the target whose root process this is already, of which a recording can be a view; else NULL. */
-static int check_free(struct engine *e, const struct attach_options *o, struct target **of, struct so_error *err)
-{
-	struct process *p = process_table__find(e->processes, o->pid);
-	struct target *t = p && !p->gone ? targets__of_slot(&e->targets, p->kernel.slot) : NULL;
-	pid_t pid = o->pid;
-
-	*of = NULL;
-	if (!t && o->only_watched)
-		return so_err(err, -EPERM,
-			      "process %d is not watched: over TCP, and of all, only those are recorded that "
-			      "are (stakeout attach, stakeoutd --match)",
-			      pid);
-	if (!t)
-		return 0;
-	if (t->info.pid == pid && o->as_watched && !o->keep && t->info.state == TARGET_SAMPLING) {
-		*of = t;
-		return 0;
-	}
-	if (t->info.pid == pid && (o->keep || t->info.state != TARGET_SAMPLING))
-		return so_err(err, -EEXIST, "process %d is sampled already, as target %u at %u Hz", pid, t->id,
-			      t->info.rate_hz);
-	if (t->info.pid == pid && t->info.rate_hz != o->rate_hz)
-		return so_err(err, -EEXIST,
-			      "process %d is sampled already, as target %u at %u Hz: record at that rate, or "
-			      "detach it first",
-			      pid, t->id, t->info.rate_hz);
-	if (t->info.pid == pid && (t->info.children != o->children || t->info.kernel != o->kernel))
-		return so_err(err, -EEXIST,
-			      "process %d is sampled already, as target %u %s children and %s kernel frames: "
-			      "record the same, "
-			      "or detach it first",
-			      pid, t->id, t->info.children ? "with" : "without", t->info.kernel ? "with" : "without");
-	if (t->info.pid == pid) {
-		*of = t;
-		return 0;
-	}
-	return so_err(err, -EEXIST,
-		      "process %d is sampled already, as a child of target %u: use process %d, whose samples "
-		      "tell its children apart",
-		      pid, t->id, t->info.pid);
-}
-
 static int begin_view(struct engine *e, struct target *view, struct target *of)
 {
 	int ret = collector__drain(&e->collector);
@@ -371,20 +295,6 @@ static int find_places(const struct attach_options *o, struct places *places, st
 		if (mark_name(o, i)[0])
 			ret = find_place(o, mark_name(o, i), &places->list[i], err);
 	return ret;
-}
-
-/* Whether a recording may be a view of that target. */
-static int check_view(const struct attach_options *o, const struct target *of, struct so_error *err)
-{
-	if (!caller__sees(o->caller, of->info.viewer))
-		return so_err(err, -EPERM, "process %d is watched already, as target %u, which is shown to root alone",
-			      o->pid, of->id);
-	if (o->until_slow > 0 || o->slow_factor > 0 || o->slow_ns || o->steps)
-		return so_err(
-			err, -EEXIST,
-			"process %d is watched already, as target %u: its steps are counted by a target of its own",
-			o->pid, of->id);
-	return 0;
 }
 
 /* What it is to have beside samples. */
@@ -478,10 +388,10 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 {
 	struct attach_options as = *o;
 	struct target *t, *of;
-	int ret = check_free(e, o, &of, err);
+	int ret = engine_check_free(e, o, &of, err);
 
 	if (!ret && of)
-		ret = check_view(o, of, err);
+		ret = engine_check_view(o, of, err);
 	if (ret)
 		return ret;
 	/* Steps are samples with times. */
@@ -511,34 +421,17 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	return 0;
 }
 
-/* A view of a target reads nothing of the process. */
-static int check_memory(struct engine *e, const struct attach_options *o, const struct proc_info *info,
-			struct so_error *err)
-{
-	bool known;
-
-	pthread_mutex_lock(&e->lock);
-	known = process_table__find(e->processes, o->pid);
-	pthread_mutex_unlock(&e->lock);
-	if (known || !memory_lock__check(o->pid))
-		return 0;
-	return so_err(err, -EBUSY,
-		      "process %d (%s) cannot be read: a thread of it holds the lock of its memory, as in "
-		      "uninterruptible sleep (D in ps); try again when it goes on",
-		      o->pid, info->comm);
-}
-
 int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *id, struct so_error *err)
 {
 	uint64_t called_ns = clock__now_ns();
 	_cleanup_(places) struct places *places =
 		&(struct places){ .list = { { .fd = -1 }, { .fd = -1 }, { .fd = -1 }, { .fd = -1 } } };
 	struct proc_info info;
-	int ret = check_options(o, err);
+	int ret = engine_check_options(o, err);
 
 	if (ret)
 		return ret;
-	ret = check_process(o, &info, err) ?: check_memory(e, o, &info, err);
+	ret = engine_check_process(o, &info, err) ?: engine_check_memory(e, o, &info, err);
 	ret = ret ?: find_places(o, places, err);
 	if (!ret && o->cuda)
 		ret = cuda_targets__load(e->cuda, err);
@@ -553,100 +446,8 @@ int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *i
 	waits__update(e->waits);
 	pthread_mutex_lock(&e->lock);
 	/* Again: the pid may have become another process's while the lock was waited for, or programs were loaded. */
-	ret = check_process(o, &info, err);
+	ret = engine_check_process(o, &info, err);
 	ret = ret ?: attach_locked(e, o, places, &info, called_ns, id, err);
 	pthread_mutex_unlock(&e->lock);
 	return ret;
-}
-
-static int no_target(uint32_t id, struct so_error *err)
-{
-	return so_err(err, -ENOENT, "there is no target %u", id);
-}
-
-int engine__stop(struct engine *e, uint32_t id, struct so_error *err)
-{
-	struct target *t;
-	int ret = 0;
-
-	waits__update(e->waits);
-	pthread_mutex_lock(&e->lock);
-	t = targets__find(&e->targets, id);
-	if (!t)
-		ret = no_target(id, err);
-	else if (t->info.state == TARGET_SAMPLING)
-		engine_end_target(e, t, TARGET_END_STOPPED);
-	pthread_mutex_unlock(&e->lock);
-	return ret;
-}
-
-int engine__detach(struct engine *e, uint32_t id, struct so_error *err)
-{
-	struct target *t;
-	int ret = 0;
-
-	pthread_mutex_lock(&e->lock);
-	t = targets__find(&e->targets, id);
-	if (!t) {
-		ret = no_target(id, err);
-	} else {
-		if (t->info.state == TARGET_SAMPLING)
-			engine_end_target(e, t, TARGET_END_STOPPED);
-		if (t->users)
-			t->doomed = true;
-		else
-			engine_drop_target(e, t);
-	}
-	pthread_mutex_unlock(&e->lock);
-	return ret;
-}
-
-static void fill_info(const struct target *t, struct target_info *out)
-{
-	uint64_t end = t->end_ns ? t->end_ns : clock__now_ns();
-
-	*out = t->info;
-	/* What will be. */
-	if (t->info.state == TARGET_ATTACHING)
-		out->wall = t->own_wall;
-	out->elapsed_s = t->begin_ns ? (end - t->begin_ns) / 1e9 : 0;
-	out->processes = target__proper(t)->living;
-	out->lost = samples__lost(&t->samples, NULL);
-	out->samples = samples__count(&t->samples) + out->lost;
-	out->hides = viewers__hide_any(t);
-	out->window_carries = windows__bytes(&t->samples) > 0;
-	out->memory = memory_watch__now(t);
-	out->labels = process_label_table__get(engine_labels(t), t->info.pid);
-}
-
-int engine__info(struct engine *e, uint32_t id, struct target_info *out)
-{
-	struct target *t;
-
-	pthread_mutex_lock(&e->lock);
-	t = targets__find(&e->targets, id);
-	if (t)
-		fill_info(t, out);
-	pthread_mutex_unlock(&e->lock);
-	return t ? 0 : -ENOENT;
-}
-
-int engine__list(struct engine *e, struct target_info **out, size_t *n)
-{
-	struct target_info *list = calloc(SO_MAX_SLOTS, sizeof(*list));
-	const struct target *t;
-	size_t found = 0;
-
-	if (!list)
-		return -ENOMEM;
-	pthread_mutex_lock(&e->lock);
-	TARGETS_EACH(t, &e->targets)
-	{
-		if (!t->doomed)
-			fill_info(t, &list[found++]);
-	}
-	pthread_mutex_unlock(&e->lock);
-	*out = list;
-	*n = found;
-	return 0;
 }

@@ -83,6 +83,20 @@ void engine_forget_ended(struct engine *e);
 /* CPU time of the daemon and of the process that reads source lines for it. */
 uint64_t engine_cpu_ns(struct engine *e);
 
+struct attach_options;
+struct proc_info;
+
+/* Whether a process can be attached to (engine_attach_check.c): 0, or what engine__attach() fails with, in words. */
+int engine_check_options(const struct attach_options *o, struct so_error *err);
+int engine_check_process(const struct attach_options *o, struct proc_info *info, struct so_error *err);
+/* Without the lock: whether its memory can be read now. */
+int engine_check_memory(struct engine *e, const struct attach_options *o, const struct proc_info *info,
+			struct so_error *err);
+/* *of: the target whose root process this is already, of which a recording can be a view; else NULL. With the lock. */
+int engine_check_free(struct engine *e, const struct attach_options *o, struct target **of, struct so_error *err);
+/* Whether a recording may be a view of that target. */
+int engine_check_view(const struct attach_options *o, const struct target *of, struct so_error *err);
+
 /* What an answer needs of a target, taken under the lock (engine_snapshot.c). */
 struct engine_snapshot {
 	struct target *held; /* its files stay; NULL: figures alone */
