@@ -73,34 +73,28 @@ struct {
 	__type(value, struct so_program_time);
 } program_times SEC(".maps");
 
-struct frame_cache {
-	struct so_cached_frame frames[SO_FRAME_CACHE_ENTRIES];
-	__u64 beyond; /* the last entry's rule may be read as a whole one */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* the number of CPUs, set by the daemon */
-	__type(key, __u32);
-	__type(value, struct frame_cache);
-} frame_caches SEC(".maps");
-
 static __always_inline const struct so_mapping *uw_mapping(__u32 i)
 {
 	return &mappings[i & (SO_MAX_MAPPINGS - 1)];
 }
 
-static __always_inline struct so_cached_frame *uw_cached(__u32 cpu, __u64 address)
-{
-	struct frame_cache *cache = bpf_map_lookup_elem(&frame_caches, &cpu);
-
-	if (!cache)
-		return NULL;
-	return &cache->frames[address * 0x9e3779b97f4a7c15ull >> (64 - SO_FRAME_CACHE_SHIFT)];
-}
+static __always_inline struct so_frame_cache *uw_cache(__u32 cpu);
 
 #define UW_SEARCH __noinline
 #include "stakeout/unwinder.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE); /* for its values to begin with a page */
+	__uint(max_entries, 1);            /* the number of CPUs, set by the daemon */
+	__type(key, __u32);
+	__type(value, struct so_frame_cache);
+} frame_caches SEC(".maps");
+
+static __always_inline struct so_frame_cache *uw_cache(__u32 cpu)
+{
+	return bpf_map_lookup_elem(&frame_caches, &cpu);
+}
 
 #include "stakeout/python_walker.h"
 
