@@ -33,8 +33,7 @@ static void expect_second_walker(const struct replay *p)
 	for (size_t i = 0; i < p->look.n_threads; i++) {
 		const struct python_look_thread *t = &p->look.threads[i];
 		uint64_t state = python_walk__thread(&p->memory, &p->look.process, t->thread.thread_id);
-		int all = python_walk__frames(&p->memory, &p->look.process.layout, walker, state, frames),
-		    n = 0;
+		int all = python_walk__frames(&p->memory, &p->look.process.layout, walker, state, frames), n = 0;
 
 		for (int k = 0; k < all; k++) {
 			if (strcmp(frames[k].filename, "__init__") != 0)
@@ -61,6 +60,39 @@ static void test_frames(void **state)
 	assert_int_equal(p.n_hidden, p.look.process.layout.version < 0x030d ? 0 : 1);
 	expect_same(&p, version);
 	expect_second_walker(&p);
+	recording__release(&p.r);
+}
+
+static unsigned windows;
+
+/* As if what the recording does not hold could be read where frames are read with what lies before them. */
+static bool read_around_holes(void *context, uint64_t address, void *to, size_t bytes)
+{
+	const struct foreign_memory memory = recording__memory(context);
+	uint8_t *at = to;
+
+	if (bytes != sizeof(((struct so_python_walk *)NULL)->window))
+		return foreign_memory__read(&memory, address, to, bytes);
+	windows++;
+	for (size_t i = 0; i < bytes; i++) {
+		const uint8_t *byte = recording__byte(context, address + i);
+
+		at[i] = byte ? *byte : 0xa5;
+	}
+	return true;
+}
+
+/* From 3.11 on several frames are read at once: they are those that are found one by one. */
+static void test_frames_at_once(void **state)
+{
+	static struct replay p;
+
+	load_and_look(&p, *state);
+	p.memory = (struct foreign_memory){ read_around_holes, &p.r };
+	windows = 0;
+	assert_int_equal(look(&p), 0);
+	expect_same(&p, *state);
+	assert_true((windows > 0) == (p.look.process.layout.version >= 0x030b));
 	recording__release(&p.r);
 }
 
@@ -122,8 +154,7 @@ static void merge(struct merge *m, const struct recording_thread *want, const st
  * As in the file, less the native frames of calls of the loop. Where the stack is cut, the cut follows the last native
  * frame and the Python frames in it, and then come the other Python frames.
  */
-static size_t expected_merge(const struct merge *m, const struct recording_thread *want,
-			     struct merged_frame *out)
+static size_t expected_merge(const struct merge *m, const struct recording_thread *want, struct merged_frame *out)
 {
 	size_t native = 0, python = 0, n = 0;
 
@@ -206,8 +237,7 @@ static void expect_noticed(struct replay *p, const char *what, const char *name,
 {
 	for (size_t i = 0; i < n; i++) {
 		if (!is_noticed(p, address + i, bits))
-			fail_msg("3.%u: %s of %s: byte %zu is not noticed", p->r.version >> 16 & 0xff, what,
-				 name, i);
+			fail_msg("3.%u: %s of %s: byte %zu is not noticed", p->r.version >> 16 & 0xff, what, name, i);
 	}
 }
 
@@ -224,8 +254,7 @@ static void break_frame(struct replay *p, const struct python_look_frame *f, boo
 	expect_noticed(p, "the caller", f->name, f->address + w->frame_back, POINTER_BYTES, POINTER_BIT);
 	/* Of the frame that was at work only the line is known. */
 	if (!at_work)
-		expect_noticed(p, "the instruction", f->name, f->address + w->frame_instruction,
-			       instruction_bytes, 4);
+		expect_noticed(p, "the instruction", f->name, f->address + w->frame_instruction, instruction_bytes, 4);
 	if (w->entry == SO_PYTHON_ENTRY_FLAG)
 		expect_noticed(p, "the entry mark", f->name, f->address + w->frame_entry, 1, 1);
 	if (w->entry == SO_PYTHON_ENTRY_SHIM)
@@ -253,8 +282,7 @@ static void break_code(struct replay *p, const struct python_look_frame *f)
 
 	expect_noticed(p, "the pointer to the name", f->name, name, POINTER_BYTES, POINTER_BIT);
 	break_text(p, "the name", f->name, foreign_memory__u64(&p->memory, name));
-	expect_noticed(p, "the pointer to the file", f->name, f->code + at->filename, POINTER_BYTES,
-		       POINTER_BIT);
+	expect_noticed(p, "the pointer to the file", f->name, f->code + at->filename, POINTER_BYTES, POINTER_BIT);
 	break_text(p, "the file", f->name, foreign_memory__u64(&p->memory, f->code + at->filename));
 	expect_noticed(p, "the first line", f->name, f->code + at->firstlineno, sizeof(int32_t), 1);
 	expect_noticed(p, "the type", f->name, f->code + p->look.process.layout.object_type, POINTER_BYTES,
@@ -375,8 +403,7 @@ static void test_memory_missing(void **state)
 /* Others get these files: no path and no setting of an environment, in 1, 2 or 4 bytes a character. */
 static void test_nothing_private(void **state)
 {
-	static const char *const texts[] = { "/home", "/root", "/usr",  "/tmp", "/lib",
-					     ".py/",  "=/",    "PATH=", "HOME=" };
+	static const char *const texts[] = { "/home", "/root", "/usr", "/tmp", "/lib", ".py/", "=/", "PATH=", "HOME=" };
 	static struct replay p;
 
 	load(&p, *state);
@@ -461,9 +488,13 @@ static void test_changed_while_recording(void **state)
 static size_t add_tests(struct CMUnitTest *out)
 {
 	static const struct CMUnitTest each[] = {
-		cmocka_unit_test(test_frames),          cmocka_unit_test(test_recording_is_rich),
-		cmocka_unit_test(test_merge),           cmocka_unit_test(test_broken_bytes),
-		cmocka_unit_test(test_any_byte_broken), cmocka_unit_test(test_memory_missing),
+		cmocka_unit_test(test_frames),
+		cmocka_unit_test(test_frames_at_once),
+		cmocka_unit_test(test_recording_is_rich),
+		cmocka_unit_test(test_merge),
+		cmocka_unit_test(test_broken_bytes),
+		cmocka_unit_test(test_any_byte_broken),
+		cmocka_unit_test(test_memory_missing),
 		cmocka_unit_test(test_nothing_private),
 	};
 	static char names[N_VERSIONS * sizeof(each) / sizeof(each[0])][64];
@@ -486,7 +517,7 @@ int main(void)
 		cmocka_unit_test(test_damaged_files),
 		cmocka_unit_test(test_changed_while_recording),
 	};
-	static struct CMUnitTest tests[64];
+	static struct CMUnitTest tests[80];
 	size_t n = add_tests(tests);
 
 	memcpy(&tests[n], of_files, sizeof(of_files));
