@@ -540,6 +540,52 @@ static __always_inline int finish(struct bpf_perf_event_data *ctx, struct sample
 	return count(sm);
 }
 
+#define TOUCH(x)       ((void)*(const volatile __u8 *)&(x))
+#define TOUCHED_FRAMES 16
+
+/*
+ * Loads what the sample is going to need, a word of each cache line, at once: these loads do not wait for one another,
+ * while each of them would be waited for later. rip: where the sample hit, if that was in user space.
+ */
+static __always_inline void touch(const struct sample *sm, __u64 rip)
+{
+	__u32 zero = 0, sample = SO_PROGRAM_SAMPLE, cpu = bpf_get_smp_processor_id();
+	const struct so_program_time *time = bpf_map_lookup_elem(&program_times, &sample);
+	const struct so_python_walk *w = bpf_map_lookup_elem(&python_scratch, &zero);
+	struct so_frame_cache *cache = uw_cache(cpu);
+	const struct so_unwind *u = sm->u;
+	const __u16 *leaf;
+
+	if (!time || !w || !cache)
+		return;
+	/* The leaf's cached frame, and those of the outermost frames, where the sample before ended. */
+	leaf = uw_cache_index(cache, rip);
+	TOUCH(cache->frames[leaf[0] & (UW_CACHE_ENTRIES - 1)]);
+#pragma unroll
+	for (__u32 i = 0; i < TOUCHED_FRAMES; i += 2)
+		TOUCH(cache->frames[(u->cached - i) & (UW_CACHE_ENTRIES - 1)]);
+	TOUCH(cache->next);
+	TOUCH(sm->process->python);
+	TOUCH(pythons[(sm->process->python.build - 1) & (SO_MAX_PYTHONS - 1)]);
+	TOUCH(sm->slot->taken);
+	TOUCH(u->regs[0]);
+	TOUCH(u->regs[8]);
+	TOUCH(u->record);
+	TOUCH(u->frames[0]);
+	TOUCH(u->frames[16]);
+	TOUCH(w->thread);
+	TOUCH(w->code[0]);
+	TOUCH(w->words[0]);
+	TOUCH(w->words[8]);
+#pragma unroll
+	for (__u32 i = 0; i < 64; i += 8) {
+		TOUCH(u->window[i]);
+		TOUCH(w->window[i]);
+	}
+	TOUCH(time->runs);
+	TOUCH(last_wakeup_ns);
+}
+
 static __always_inline bool lookup(struct sample *sm)
 {
 	__u32 slot, zero = 0;
@@ -584,6 +630,7 @@ static __always_inline int take_sample(struct bpf_perf_event_data *ctx, bool by_
 		note_run(SO_PROGRAM_SAMPLE, begin_ns);
 		return 0;
 	}
+	touch(&sm, ctx->regs.rip);
 	sm.slot->taken++;
 	if (!may_look(sm.process)) {
 		lose(&sm, SO_LOSS_NOT_PERMITTED);
