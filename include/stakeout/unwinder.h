@@ -48,6 +48,11 @@
  */
 #define UW_RARE static __attribute__((noinline, unused))
 
+/* For who counts what a walk touches of the tables (tests/bench/lines.c). */
+#ifndef UW_TOUCH
+#define UW_TOUCH(kind, at, bytes) ((void)0)
+#endif
+
 #ifndef UW_CACHE_SHIFT
 #define UW_CACHE_SHIFT SO_FRAME_CACHE_SHIFT
 #endif
@@ -269,6 +274,7 @@ UW_SEARCH __u32 uw_search_rows(__u32 shard, __u32 at, __u32 low)
 
 	if (!words)
 		return SO_RULE_NONE;
+	UW_TOUCH(INDEX, &words[at & SO_SHARD_MASK], 2 * sizeof(*words));
 	lo = words[at & SO_SHARD_MASK];
 	hi = words[(at + 1) & SO_SHARD_MASK];
 	/* One row a byte at most: SO_BLOCK_SHIFT + 1 steps end the search. */
@@ -277,11 +283,13 @@ UW_SEARCH __u32 uw_search_rows(__u32 shard, __u32 at, __u32 low)
 
 		if (lo >= hi)
 			break;
+		UW_TOUCH(ROW, &words[mid & SO_SHARD_MASK], sizeof(*words));
 		if (SO_ROW_PC_LOW(words[mid & SO_SHARD_MASK]) <= low)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
+	UW_TOUCH(ROW, &words[(lo - 1) & SO_SHARD_MASK], sizeof(*words));
 	return SO_ROW_RULE(words[(lo - 1) & SO_SHARD_MASK]);
 }
 
@@ -590,6 +598,7 @@ static __always_inline const struct so_cached_frame *uw_cached(struct so_unwind 
 	const struct so_cached_frame *f = &c->frames[number & (UW_CACHE_ENTRIES - 1)];
 
 	u->cached = number;
+	UW_TOUCH(CACHED_FRAME, f, sizeof(*f));
 	return f->at == at && f->run == u->run ? f : NULL;
 }
 
@@ -607,6 +616,7 @@ static __always_inline const struct so_cached_frame *uw_find_cached(struct so_un
 	if (f)
 		return f;
 	numbers = uw_cache_index(c, at);
+	UW_TOUCH(CACHE_INDEX, numbers, 2 * sizeof(*numbers));
 	return uw_cached(u, c, numbers[0], at) ?: uw_cached(u, c, numbers[1], at);
 }
 
