@@ -406,8 +406,8 @@ static __always_inline void unwind_kernel(struct bpf_perf_event_data *ctx, struc
 }
 
 /*
- * Code objects that were sent before, by hash. One that another has displaced counts as new: a wake-up more. Waking takes
- * an interrupt between processors, on a virtual machine more than all else in sending a stack.
+ * Code objects that were sent before, by hash. One that another has displaced counts as new: a wake-up more. Waking
+ * takes an interrupt between processors, on a virtual machine more than all else in sending a stack.
  */
 #define PYTHON_SEEN_SHIFT 11
 

@@ -62,8 +62,8 @@ int sampler__shard_open(struct sampler *s, unsigned i, uint32_t **words);
 void sampler__shard_close(uint32_t *words);
 
 /*
- * The same for `n` words of it from `first` on, which is words[0]; for sampler__words_close(). What is mapped of a shard
- * is paid for by the page: a target has hundreds of small tables. -ENOMEM, -ENOSPC.
+ * The same for `n` words of it from `first` on, which is words[0]; for sampler__words_close(). What is mapped of a
+ * shard is paid for by the page, and a target has hundreds of small tables. -ENOMEM, -ENOSPC.
  */
 struct sampler_words {
 	uint32_t *words;

@@ -101,9 +101,9 @@ enum uw_known {
 #define UW_CACHE_ENTRIES (1u << UW_CACHE_SHIFT)
 
 /*
- * Cached frames, in the order in which walks came upon them: the caller of a frame mostly lies right behind it, so a walk
- * that others have made before reads one cache line for two frames, and the next line is on its way by then. The index
- * is for where a walk leaves the order of an earlier one. Full: the oldest are written over.
+ * Cached frames, in the order in which walks came upon them: the caller of a frame mostly lies right behind it, so a
+ * walk that others have made before reads one cache line for two frames, and the next line is on its way by then. The
+ * index is for where a walk leaves the order of an earlier one. Full: the oldest are written over.
  */
 struct so_frame_cache {
 	__u32 next; /* entries ever written; where the next one goes, modulo their number */
@@ -111,7 +111,7 @@ struct so_frame_cache {
 	/* By a hash of the address: the numbers of the latest two entries with that hash, if they still are. */
 	__u16 index[UW_CACHE_ENTRIES / 2][2];
 	struct so_cached_frame frames[UW_CACHE_ENTRIES];
-	/* To the end of a page, so that the next CPU's begins with one. The last entry's rule may be read as a whole one. */
+	/* To a page's end, so that the next CPU's begins with one. The last entry's rule may be read as a whole one. */
 	__u8 beyond[UW_PAGE_BYTES - (64 + sizeof(__u16) * UW_CACHE_ENTRIES) % UW_PAGE_BYTES];
 };
 

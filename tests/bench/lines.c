@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * How many cache lines and pages the walk of one sample touches, by kind of data: a process's first thread is stopped
- * at the given rate and walked here, by the source that the kernel's programs are made of, over tables as the daemon makes
- * them. What only the kernel has (maps of counts and processes, ring, code, buffers) is not in it. Prints a JSON object.
- * Usage: lines PID [STACKS [HZ]]
+ * at the given rate and walked here, by the source that the kernel's programs are made of, over tables as the daemon
+ * makes them. What only the kernel has (maps of counts and processes, ring, code, buffers) is not in it. Prints a JSON
+ * object. Usage: lines PID [STACKS [HZ]]
  */
 #include <errno.h>
 #include <jansson.h>

@@ -86,8 +86,9 @@ def cost(report, quick):
         "The target has a CPU to itself as far as it can be had; stakeout fires on that one, the peers' on all.",
         "Frame-pointer walkers see whole stacks only in the build with frame pointers; on the other, ns is what a",
         "failed walk costs. frames: user frames in a mean stack, as seen by the tool.",
-        f"PyTorch: the training loop, a large program whose caches are cold at {USUAL_HZ} Hz; behind it what one of its samples",
-        "touches, by kind of data: cache lines of 64 bytes and pages of 4096, counted by walking its stacks in user space.",
+        f"PyTorch: the training loop, a large program whose caches are cold at {USUAL_HZ} Hz; behind it what one of",
+        "its samples touches, by kind of data: cache lines of 64 bytes and pages of 4096, counted by a walk of its",
+        "stacks in user space.",
     )
     ways = [
         CostOfStakeout(),

@@ -109,7 +109,7 @@ static void test_many_stacks(void **state)
 	assert_true(cache.next - 0xa5a5a5a5u > 2 * UW_CACHE_ENTRIES);
 }
 
-/* A walk that was made before is made by the order of its frames: neither index nor tables are needed but for the leaf. */
+/* A walk made before is made by the order of its frames: neither index nor tables are needed but for the leaf. */
 static void test_order(void **state)
 {
 	uint32_t functions[MAX_FRAMES], sp;
