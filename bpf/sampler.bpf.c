@@ -28,7 +28,7 @@ char LICENSE[] SEC("license") = "GPL";
 const volatile bool have_task_pt_regs = true;
 /* Bytes waiting in the ring of stacks at which the daemon is woken. */
 const volatile __u64 ring_wakeup_bytes = 256 << 10;
-/* Python frames wake it too, at most this often: code objects' names are to be read before their memory is reused. */
+/* Code objects seen first wake it too, at most this often: their names are to be read before their memory is reused. */
 const volatile __u64 python_wakeup_ns = 20000000;
 
 struct so_mapping mappings[SO_MAX_MAPPINGS];
@@ -55,6 +55,8 @@ struct {
 } events SEC(".maps");
 
 __u64 last_wakeup_ns = 0;
+/* A code object was sent for the first time, and the daemon was not woken since. */
+__u64 python_unread = 0;
 
 /* Events that did not fit into their ring; the daemon then looks at every process anew. */
 __u64 events_lost = 0;
@@ -73,34 +75,28 @@ struct {
 	__type(value, struct so_program_time);
 } program_times SEC(".maps");
 
-struct frame_cache {
-	struct so_cached_frame frames[SO_FRAME_CACHE_ENTRIES];
-	__u64 beyond; /* the last entry's rule may be read as a whole one */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* the number of CPUs, set by the daemon */
-	__type(key, __u32);
-	__type(value, struct frame_cache);
-} frame_caches SEC(".maps");
-
 static __always_inline const struct so_mapping *uw_mapping(__u32 i)
 {
 	return &mappings[i & (SO_MAX_MAPPINGS - 1)];
 }
 
-static __always_inline struct so_cached_frame *uw_cached(__u32 cpu, __u64 address)
-{
-	struct frame_cache *cache = bpf_map_lookup_elem(&frame_caches, &cpu);
-
-	if (!cache)
-		return NULL;
-	return &cache->frames[address * 0x9e3779b97f4a7c15ull >> (64 - SO_FRAME_CACHE_SHIFT)];
-}
+static __always_inline struct so_frame_cache *uw_cache(__u32 cpu);
 
 #define UW_SEARCH __noinline
 #include "stakeout/unwinder.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE); /* for its values to begin with a page */
+	__uint(max_entries, 1);            /* the number of CPUs, set by the daemon */
+	__type(key, __u32);
+	__type(value, struct so_frame_cache);
+} frame_caches SEC(".maps");
+
+static __always_inline struct so_frame_cache *uw_cache(__u32 cpu)
+{
+	return bpf_map_lookup_elem(&frame_caches, &cpu);
+}
 
 #include "stakeout/python_walker.h"
 
@@ -409,6 +405,49 @@ static __always_inline void unwind_kernel(struct bpf_perf_event_data *ctx, struc
 	u->record.n_kernel = frames;
 }
 
+/*
+ * Code objects that were sent before, by hash. One that another has displaced counts as new: a wake-up more. Waking
+ * takes an interrupt between processors, on a virtual machine more than all else in sending a stack.
+ */
+#define PYTHON_SEEN_SHIFT 11
+
+struct python_seen {
+	__u64 ids[1 << PYTHON_SEEN_SHIFT];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct python_seen);
+} python_seen SEC(".maps");
+
+/* Of the walk in `python_scratch`. A function of its own, so that it is verified once. Returns 0. */
+__noinline int look_for_new_code(__u32 tgid)
+{
+	__u32 zero = 0;
+	const struct so_python_walk *w = bpf_map_lookup_elem(&python_scratch, &zero);
+	struct python_seen *seen = bpf_map_lookup_elem(&python_seen, &zero);
+	__u64 fresh = 0;
+
+	if (!w || !seen)
+		return 0;
+	for (__u32 i = 0; i < SO_MAX_PYTHON_FRAMES; i++) {
+		const __u64 *words = &w->words[i * SO_PYTHON_WORDS];
+		__u64 id, *known;
+
+		if (i >= w->n)
+			break;
+		id = so_mix(tgid ^ SO_PYTHON_FRAME_CODE(words[0]), words[1]);
+		known = &seen->ids[id >> (64 - PYTHON_SEEN_SHIFT)];
+		fresh |= *known ^ id;
+		*known = id;
+	}
+	if (fresh)
+		python_unread = 1;
+	return 0;
+}
+
 /* Two CPUs may both find that it is time; one wake-up more does no harm. */
 static __always_inline bool is_time_to_wake(void)
 {
@@ -417,6 +456,7 @@ static __always_inline bool is_time_to_wake(void)
 	if (now - last_wakeup_ns < python_wakeup_ns)
 		return false;
 	last_wakeup_ns = now;
+	python_unread = 0;
 	return true;
 }
 
@@ -439,6 +479,7 @@ static __always_inline bool send_stack(struct sample *sm, __u64 hash)
 		u->record.python = sm->w->state;
 		u->flags |= sm->w->flags;
 		bpf_probe_read_kernel(&u->frames[frames], python * sizeof(__u64) * SO_PYTHON_WORDS, sm->w->words);
+		look_for_new_code(sm->tgid);
 		python *= SO_PYTHON_WORDS;
 	}
 	u->record.type = SO_RECORD_STACK;
@@ -447,7 +488,7 @@ static __always_inline bool send_stack(struct sample *sm, __u64 hash)
 	u->record.tgid = sm->tgid;
 	u->record.cause = u->cause;
 	u->record.flags = u->flags;
-	if (bpf_ringbuf_query(&stacks, BPF_RB_AVAIL_DATA) > ring_wakeup_bytes || (python && is_time_to_wake()))
+	if (bpf_ringbuf_query(&stacks, BPF_RB_AVAIL_DATA) > ring_wakeup_bytes || (python_unread && is_time_to_wake()))
 		flags = BPF_RB_FORCE_WAKEUP;
 	return !bpf_ringbuf_output(&stacks, &u->record, sizeof(u->record) + (frames + python) * 8, flags);
 }
@@ -499,6 +540,52 @@ static __always_inline int finish(struct bpf_perf_event_data *ctx, struct sample
 	return count(sm);
 }
 
+#define TOUCH(x)       ((void)*(const volatile __u8 *)&(x))
+#define TOUCHED_FRAMES 16
+
+/*
+ * Loads what the sample is going to need, a word of each cache line, at once: these loads do not wait for one another,
+ * while each of them would be waited for later. rip: where the sample hit, if that was in user space.
+ */
+static __always_inline void touch(const struct sample *sm, __u64 rip)
+{
+	__u32 zero = 0, sample = SO_PROGRAM_SAMPLE, cpu = bpf_get_smp_processor_id();
+	const struct so_program_time *time = bpf_map_lookup_elem(&program_times, &sample);
+	const struct so_python_walk *w = bpf_map_lookup_elem(&python_scratch, &zero);
+	struct so_frame_cache *cache = uw_cache(cpu);
+	const struct so_unwind *u = sm->u;
+	const __u16 *leaf;
+
+	if (!time || !w || !cache)
+		return;
+	/* The leaf's cached frame, and those of the outermost frames, where the sample before ended. */
+	leaf = uw_cache_index(cache, rip);
+	TOUCH(cache->frames[leaf[0] & (UW_CACHE_ENTRIES - 1)]);
+#pragma unroll
+	for (__u32 i = 0; i < TOUCHED_FRAMES; i += 2)
+		TOUCH(cache->frames[(u->cached - i) & (UW_CACHE_ENTRIES - 1)]);
+	TOUCH(cache->next);
+	TOUCH(sm->process->python);
+	TOUCH(pythons[(sm->process->python.build - 1) & (SO_MAX_PYTHONS - 1)]);
+	TOUCH(sm->slot->taken);
+	TOUCH(u->regs[0]);
+	TOUCH(u->regs[8]);
+	TOUCH(u->record);
+	TOUCH(u->frames[0]);
+	TOUCH(u->frames[16]);
+	TOUCH(w->thread);
+	TOUCH(w->code[0]);
+	TOUCH(w->words[0]);
+	TOUCH(w->words[8]);
+#pragma unroll
+	for (__u32 i = 0; i < 64; i += 8) {
+		TOUCH(u->window[i]);
+		TOUCH(w->window[i]);
+	}
+	TOUCH(time->runs);
+	TOUCH(last_wakeup_ns);
+}
+
 static __always_inline bool lookup(struct sample *sm)
 {
 	__u32 slot, zero = 0;
@@ -543,6 +630,7 @@ static __always_inline int take_sample(struct bpf_perf_event_data *ctx, bool by_
 		note_run(SO_PROGRAM_SAMPLE, begin_ns);
 		return 0;
 	}
+	touch(&sm, ctx->regs.rip);
 	sm.slot->taken++;
 	if (!may_look(sm.process)) {
 		lose(&sm, SO_LOSS_NOT_PERMITTED);

@@ -10,64 +10,9 @@
 #include "bpf/cuda/cuda_maps.h"
 #include "bpf/registers.h"
 #include "bpf/rights.h"
+#include "bpf/walk.h"
 
 #define STACKS_A_CPU SO_CUDA_STACKS_A_CPU
-#define CACHE_SHIFT  10
-
-/* Where the sampler's arrays are in the map of its globals. */
-const volatile __u32 mappings_at = 0;
-const volatile __u32 pythons_at = 0;
-
-struct so_mapping no_mapping;
-
-/* The sampler's globals: its .bss. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, SO_MAX_MAPPINGS * sizeof(struct so_mapping) + SO_MAX_PYTHONS * sizeof(struct so_python));
-} tables SEC(".maps");
-
-struct frame_cache {
-	struct so_cached_frame frames[1u << CACHE_SHIFT];
-	__u64 beyond; /* the last entry's rule may be read as a whole one */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* one for each buffer */
-	__type(key, __u32);
-	__type(value, struct frame_cache);
-} cuda_caches SEC(".maps");
-
-static __always_inline void *table_at(__u32 offset)
-{
-	__u32 zero = 0;
-	void *all = bpf_map_lookup_elem(&tables, &zero);
-
-	return all ? all + offset : NULL;
-}
-
-static __always_inline const struct so_mapping *uw_mapping(__u32 i)
-{
-	const struct so_mapping *all = table_at(mappings_at);
-
-	return all ? &all[i & (SO_MAX_MAPPINGS - 1)] : &no_mapping;
-}
-
-/* cpu: the number of the buffer. */
-static __always_inline struct so_cached_frame *uw_cached(__u32 cpu, __u64 address)
-{
-	struct frame_cache *cache = bpf_map_lookup_elem(&cuda_caches, &cpu);
-
-	return cache ? &cache->frames[address * 0x9e3779b97f4a7c15ull >> (64 - CACHE_SHIFT)] : NULL;
-}
-
-#define UW_SEARCH __noinline
-#include "stakeout/unwinder.h"
-
-#include "stakeout/python_walker.h"
 
 /* What taking a stack needs, too large for BPF's stack. One holder at a time. */
 struct stack_buffer {
@@ -76,6 +21,7 @@ struct stack_buffer {
 	struct so_unwind u;
 	struct so_python_walk w;
 	struct so_cuda_line line;
+	struct so_cuda_line_key key, marker;
 };
 
 struct {
@@ -167,19 +113,22 @@ static __always_inline bool count_stack(struct stack_buffer *b, const struct so_
 					__u64 ns, __u32 weight)
 {
 	__u64 id = bpf_get_current_pid_tgid();
-	struct so_cuda_line_key key = { .tgid = id >> 32,
-					.tid = (__u32)id,
-					.stack = hash,
-					.api = api,
-					.segment = control_of(c->cookie)->segment[unit_of(api)] },
-				marker = { .stack = hash };
+	struct so_cuda_line_key *key = &b->key;
 	struct so_cuda_line *known;
 	__u32 zero = 0, needless = c->needless ? weight : 0;
 	void *window = bpf_map_lookup_elem(&cuda_open_window, &zero);
 
 	if (!window)
 		return false;
-	known = bpf_map_lookup_elem(window, &key);
+	__builtin_memset(&b->marker, 0, sizeof(b->marker));
+	b->marker.stack = hash;
+	__builtin_memset(key, 0, sizeof(*key));
+	key->tgid = id >> 32;
+	key->tid = (__u32)id;
+	key->stack = hash;
+	key->api = api;
+	key->segment = control_of(c->cookie)->segment[unit_of(api)];
+	known = bpf_map_lookup_elem(window, key);
 	if (known) {
 		known->calls += weight;
 		known->total_ns += ns * weight;
@@ -200,10 +149,10 @@ static __always_inline bool count_stack(struct stack_buffer *b, const struct so_
 					 .needless = needless,
 					 .needless_ns = ns * needless,
 					 .slot = SO_CUDA_COOKIE_SLOT(c->cookie) };
-	if (!bpf_map_lookup_elem(window, &marker) &&
-	    (!send_stack(b, hash, key.tgid) || bpf_map_update_elem(window, &marker, &b->line, BPF_ANY)))
+	if (!bpf_map_lookup_elem(window, &b->marker) &&
+	    (!send_stack(b, hash, key->tgid) || bpf_map_update_elem(window, &b->marker, &b->line, BPF_ANY)))
 		return false;
-	return !bpf_map_update_elem(window, &key, &b->line, BPF_ANY);
+	return !bpf_map_update_elem(window, key, &b->line, BPF_ANY);
 }
 
 /* Returns the hash of the caller's stack, counted already; 0: there is none. */

@@ -19,7 +19,7 @@
 
 #include "bpf/registers.h"
 #include "bpf/rights.h"
-#include "bpf/target_maps.h"
+#include "bpf/walk.h"
 #include "stakeout/pages_abi.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -29,13 +29,8 @@ char LICENSE[] SEC("license") = "GPL";
 #define GFP_ZERO       0x100u
 #define GFP_NOMEMALLOC 0x80000u /* of pages of more than one for anonymous memory, which the fault zeroes itself */
 
-#define CACHE_SHIFT 10
-
 /* Whether the kernel has bpf_task_pt_regs (5.15). */
 const volatile bool have_task_pt_regs = true;
-/* Where the sampler's arrays are in the map of its globals. */
-const volatile __u32 mappings_at = 0;
-const volatile __u32 pythons_at = 0;
 const volatile __u64 salt = 0;
 /* Python frames wake the daemon, at most this often: names are to be read before the code objects' memory is reused. */
 const volatile __u64 python_wakeup_ns = 20000000;
@@ -47,56 +42,6 @@ struct so_page_seen page_seen[SO_PAGE_SEEN];
 __u32 highest = 0;
 __u32 highest_random = 0;
 __u64 last_wakeup_ns = 0;
-
-struct so_mapping no_mapping;
-
-/* The sampler's globals: its .bss. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, SO_MAX_MAPPINGS * sizeof(struct so_mapping) + SO_MAX_PYTHONS * sizeof(struct so_python));
-} tables SEC(".maps");
-
-struct frame_cache {
-	struct so_cached_frame frames[1u << CACHE_SHIFT];
-	__u64 beyond; /* the last entry's rule may be read as a whole one */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* the number of CPUs, set by the daemon */
-	__type(key, __u32);
-	__type(value, struct frame_cache);
-} page_caches SEC(".maps");
-
-static __always_inline void *table_at(__u32 offset)
-{
-	__u32 zero = 0;
-	void *all = bpf_map_lookup_elem(&tables, &zero);
-
-	return all ? all + offset : NULL;
-}
-
-static __always_inline const struct so_mapping *uw_mapping(__u32 i)
-{
-	const struct so_mapping *all = table_at(mappings_at);
-
-	return all ? &all[i & (SO_MAX_MAPPINGS - 1)] : &no_mapping;
-}
-
-static __always_inline struct so_cached_frame *uw_cached(__u32 cpu, __u64 address)
-{
-	struct frame_cache *cache = bpf_map_lookup_elem(&page_caches, &cpu);
-
-	return cache ? &cache->frames[address * 0x9e3779b97f4a7c15ull >> (64 - CACHE_SHIFT)] : NULL;
-}
-
-#define UW_SEARCH __noinline
-#include "stakeout/unwinder.h"
-
-#include "stakeout/python_walker.h"
 
 /* What taking a stack needs, too large for BPF's stack. The kernel lets a program of this kind run once on a CPU. */
 struct buffer {

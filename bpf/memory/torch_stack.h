@@ -8,69 +8,15 @@
 #define STAKEOUT_BPF_TORCH_STACK_H
 
 #include "bpf/registers.h"
-#include "bpf/target_maps.h"
+#include "bpf/walk.h"
 #include "stakeout/torch_abi.h"
 
 #define BUFFERS_A_CPU 2
-#define CACHE_SHIFT   10
 
-/* Where the sampler's arrays are in the map of its globals. */
-const volatile __u32 mappings_at = 0;
-const volatile __u32 pythons_at = 0;
 /* Python frames wake the daemon, at most this often: code objects' names are to be read before their memory is reused. */
 const volatile __u64 python_wakeup_ns = 20000000;
 
 __u64 last_wakeup_ns = 0;
-struct so_mapping no_mapping;
-
-/* The sampler's globals: its .bss. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, SO_MAX_MAPPINGS * sizeof(struct so_mapping) + SO_MAX_PYTHONS * sizeof(struct so_python));
-} tables SEC(".maps");
-
-struct frame_cache {
-	struct so_cached_frame frames[1u << CACHE_SHIFT];
-	__u64 beyond; /* the last entry's rule may be read as a whole one */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, BUFFERS_A_CPU); /* for each CPU, set by the daemon; the same below */
-	__type(key, __u32);
-	__type(value, struct frame_cache);
-} torch_caches SEC(".maps");
-
-static __always_inline void *table_at(__u32 offset)
-{
-	__u32 zero = 0;
-	void *all = bpf_map_lookup_elem(&tables, &zero);
-
-	return all ? all + offset : NULL;
-}
-
-static __always_inline const struct so_mapping *uw_mapping(__u32 i)
-{
-	const struct so_mapping *all = table_at(mappings_at);
-
-	return all ? &all[i & (SO_MAX_MAPPINGS - 1)] : &no_mapping;
-}
-
-/* cpu: the number of the buffer. */
-static __always_inline struct so_cached_frame *uw_cached(__u32 cpu, __u64 address)
-{
-	struct frame_cache *cache = bpf_map_lookup_elem(&torch_caches, &cpu);
-
-	return cache ? &cache->frames[address * 0x9e3779b97f4a7c15ull >> (64 - CACHE_SHIFT)] : NULL;
-}
-
-#define UW_SEARCH __noinline
-#include "stakeout/unwinder.h"
-
-#include "stakeout/python_walker.h"
 
 /* One holder at a time. */
 struct stack_buffer {

@@ -98,7 +98,7 @@ static int load(const struct sampler_shared *shared, enum cuda_probe_kind kind, 
 	skel->rodata->perf_events = kind == CUDA_PROBE_PERF;
 	ret = set_kind(skel, kind);
 	ret = ret ?: bpf_map__set_max_entries(skel->maps.cuda_buffers, buffers);
-	ret = ret ?: bpf_map__set_max_entries(skel->maps.cuda_caches, buffers);
+	ret = ret ?: bpf_map__set_max_entries(skel->maps.walk_caches, buffers);
 	ret = ret ?: bpf_map__set_value_size(skel->maps.tables, shared->globals_bytes);
 	ret = ret ?: share_maps(skel, shared);
 	ret = ret ?: cuda_bpf__load(skel);

@@ -41,7 +41,7 @@ static int load(struct page_sampler *s, const struct sampler_shared *shared)
 	s->skel->rodata->pythons_at = shared->pythons_at;
 	s->skel->rodata->have_task_pt_regs =
 		libbpf_probe_bpf_helper(BPF_PROG_TYPE_PERF_EVENT, BPF_FUNC_task_pt_regs, NULL) == 1;
-	ret = bpf_map__set_max_entries(s->skel->maps.page_caches, (uint32_t)libbpf_num_possible_cpus());
+	ret = bpf_map__set_max_entries(s->skel->maps.walk_caches, (uint32_t)libbpf_num_possible_cpus());
 	ret = ret ?: bpf_map__set_value_size(s->skel->maps.tables, shared->globals_bytes);
 	ret = ret ?: share_maps(s->skel, shared);
 	return ret ?: pages_bpf__load(s->skel);

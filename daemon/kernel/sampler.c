@@ -320,16 +320,22 @@ static int make_shard(struct sampler *s)
 	return 0;
 }
 
+static int make_shards_up_to(struct sampler *s, unsigned i)
+{
+	int ret = 0;
+
+	while (!ret && i >= s->n_shards)
+		ret = make_shard(s);
+	return ret;
+}
+
 int sampler__shard_open(struct sampler *s, unsigned i, uint32_t **words)
 {
+	int ret = make_shards_up_to(s, i);
 	void *p;
-	int ret;
 
-	while (i >= s->n_shards) {
-		ret = make_shard(s);
-		if (ret)
-			return ret;
-	}
+	if (ret)
+		return ret;
 	p = mmap(NULL, SO_SHARD_WORDS * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_SHARED, s->shard_fds[i], 0);
 	if (p == MAP_FAILED)
 		return -errno;
@@ -341,6 +347,29 @@ void sampler__shard_close(uint32_t *words)
 {
 	if (words)
 		munmap(words, SO_SHARD_WORDS * sizeof(uint32_t));
+}
+
+int sampler__words_open(struct sampler *s, unsigned i, uint32_t first, uint32_t n, struct sampler_words *out)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), begin = (uint64_t)first * sizeof(uint32_t);
+	uint64_t from = begin & ~(page - 1), end = begin + (uint64_t)n * sizeof(uint32_t);
+	int ret = make_shards_up_to(s, i);
+	void *p;
+
+	if (ret)
+		return ret;
+	p = mmap(NULL, end - from, PROT_READ | PROT_WRITE, MAP_SHARED, s->shard_fds[i], (off_t)from);
+	if (p == MAP_FAILED)
+		return -errno;
+	*out = (struct sampler_words){ (uint32_t *)((char *)p + (begin - from)), p, end - from };
+	return 0;
+}
+
+void sampler__words_close(struct sampler_words *words)
+{
+	if (words->map)
+		munmap(words->map, words->bytes);
+	*words = (struct sampler_words){ 0 };
 }
 
 int sampler__set_process(struct sampler *s, pid_t tgid, const struct so_process *process)

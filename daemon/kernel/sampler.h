@@ -65,6 +65,18 @@ struct so_unwind_rule *sampler__rules(struct sampler *s); /* SO_MAX_RULES */
 int sampler__shard_open(struct sampler *s, unsigned i, uint32_t **words);
 void sampler__shard_close(uint32_t *words);
 
+/*
+ * The same for `n` words of it from `first` on, which is words[0]; for sampler__words_close(). What is mapped of a
+ * shard is paid for by the page, and a target has hundreds of small tables. -ENOMEM, -ENOSPC.
+ */
+struct sampler_words {
+	uint32_t *words;
+	void *map; /* NULL: nothing */
+	size_t bytes;
+};
+int sampler__words_open(struct sampler *s, unsigned i, uint32_t first, uint32_t n, struct sampler_words *out);
+void sampler__words_close(struct sampler_words *words);
+
 int sampler__set_process(struct sampler *s, pid_t tgid, const struct so_process *process);
 int sampler__get_process(struct sampler *s, pid_t tgid, struct so_process *process);
 int sampler__delete_process(struct sampler *s, pid_t tgid);

@@ -54,7 +54,7 @@ static int load(struct torch_probes *p, const struct sampler_shared *shared)
 		bpf_program__set_expected_attach_type(p->skel->progs.on_memory, UPROBE_LINKS_MULTI);
 		bpf_program__set_expected_attach_type(p->skel->progs.on_refused, UPROBE_LINKS_MULTI);
 	}
-	ret = bpf_map__set_max_entries(p->skel->maps.torch_caches, buffers);
+	ret = bpf_map__set_max_entries(p->skel->maps.walk_caches, buffers);
 	ret = ret ?: bpf_map__set_max_entries(p->skel->maps.torch_buffers, buffers);
 	ret = ret ?: bpf_map__set_value_size(p->skel->maps.tables, shared->globals_bytes);
 	ret = ret ?: share_maps(p->skel, shared);

@@ -104,7 +104,7 @@ static const struct so_unwind_rule *uw_rule(__u32 rule)
 	return &sampler__rules(here.sampler)[rule & (SO_MAX_RULES - 1)];
 }
 
-static struct so_cached_frame *uw_cached(__u32 cpu, __u64 address)
+static struct so_frame_cache *uw_cache(__u32 cpu)
 {
 	return NULL;
 }
@@ -141,7 +141,9 @@ static int past_unknown_code(const struct user_unwind *uu, struct process *proce
 		return uw_frame_pointer(u);
 	if (rule->cfa_kind == SO_CFA_SIGNAL)
 		return uw_signal(u);
-	return m->flags & SO_MAPPING_WRITABLE ? uw_doubtful_caller(u, rule) : uw_caller(u, rule);
+	if (uw_caller(u, rule))
+		return 1;
+	return m->flags & SO_MAPPING_WRITABLE ? uw_check_doubtful(u) : 0;
 }
 
 /* A caller that was found in memory of a later time must at least have made a call. */

@@ -248,22 +248,21 @@ static uint32_t translate(uint32_t row, const uint32_t *numbers)
 	return SO_ROW(SO_ROW_PC_LOW(row), numbers[SO_ROW_RULE(row)]);
 }
 
-/* Writes blocks [first, first + n) to where the extent begins. */
+/* Writes blocks [first, first + n) to where the extent begins, which is words[0]. */
 static void write_piece(struct table_pool *pool, uint32_t *words, const struct unwind_table *t, uint32_t first,
 			uint32_t n, const uint32_t *numbers, const struct pool_extent *to, struct table_piece *piece)
 {
 	uint32_t begin = t->index[first], end = t->index[first + n];
-	uint32_t index_at = to->begin, rows_at = index_at + n + 1;
+	uint32_t rows_at = n + 1;
 
 	/* The row that applies where the piece begins, if it began before. */
 	if (begin)
 		words[rows_at++] = SO_ROW(0, numbers[SO_ROW_RULE(t->rows[begin - 1])]);
 	for (uint32_t i = 0; i <= n; i++)
-		words[index_at + i] = rows_at + (t->index[first + i] - begin);
+		words[i] = to->begin + rows_at + (t->index[first + i] - begin);
 	for (uint32_t i = begin; i < end; i++)
 		words[rows_at + (i - begin)] = translate(t->rows[i], numbers);
-	*piece = (struct table_piece){ t->first_block + first, n, to->shard, index_at,
-				       rows_at + (end - begin) - index_at };
+	*piece = (struct table_piece){ t->first_block + first, n, to->shard, to->begin, rows_at + (end - begin) };
 	pool->stats.rows += end - begin + !!begin;
 	pool->stats.index_words += n + 1;
 }
@@ -317,15 +316,17 @@ static int place(struct table_pool *pool, const struct unwind_table *t, const ui
 {
 	for (uint32_t first = 0, n; first < t->n_blocks; first += n) {
 		struct table_piece piece;
+		struct sampler_words to_words;
 		struct pool_extent to;
-		uint32_t *words;
 		int ret = choose(pool, t, first, &to, &n);
 
-		ret = ret ?: sampler__shard_open(pool->sampler, to.shard, &words);
+		ret = ret
+			      ?: sampler__words_open(pool->sampler, to.shard, to.begin,
+						     (uint32_t)piece_words(t, first, n), &to_words);
 		if (ret)
 			return ret;
-		write_piece(pool, words, t, first, n, numbers, &to, &piece);
-		sampler__shard_close(words);
+		write_piece(pool, to_words.words, t, first, n, numbers, &to, &piece);
+		sampler__words_close(&to_words);
 		pool_space__take(pool->space, &to, piece.words);
 		ret = append(out, piece);
 		if (ret) {

@@ -79,5 +79,6 @@ int table_pool__gap(struct table_pool *pool, const struct table_pieces *pieces, 
 void table_pool__reset(struct table_pool *pool);
 struct table_pool_stats table_pool__stats(const struct table_pool *pool);
 void table_pool__free(struct table_pool *pool);
+CLEANUP_DEFINE(struct table_pool *, table_pool, table_pool__free)
 
 #endif

@@ -23,15 +23,24 @@
  */
 #define PY_MAX_STEPS (2 * SO_MAX_PYTHON_FRAMES + 3)
 
+/*
+ * Frames lie behind one another from 3.11 on, the caller's before its own. So what lies before a frame is read with it:
+ * a read costs more than its bytes do.
+ */
+#define PY_WINDOW_WORDS 64u
+#define PY_BEHIND_BYTES ((PY_WINDOW_WORDS - 1) * 8)
+
 struct so_python_walk {
 	__u64 thread; /* thread state */
 	__u64 below;  /* the one whose frames come after this one's: 0 but for threads within another interpreter */
 	__u64 frame;  /* the next one */
 	__u64 cframe; /* SO_PYTHON_CFRAME: where that was read from */
 	__u64 hash;
-	__u32 n;     /* frames */
-	__u16 state; /* enum so_python_state */
-	__u16 flags; /* enum so_stack_flags */
+	__u32 n;           /* frames */
+	__u16 state;       /* enum so_python_state */
+	__u16 flags;       /* enum so_stack_flags */
+	__u64 window_base; /* address of window[0]; 0: nothing was read */
+	__u64 window[PY_WINDOW_WORDS - 1 + SO_PYTHON_FRAME_BYTES / 8];
 	__u64 chunk[SO_PYTHON_FRAME_BYTES / 8];
 	__u64 code[SO_PYTHON_SUM_WORDS];
 	__u64 words[SO_MAX_PYTHON_FRAMES * SO_PYTHON_WORDS];
@@ -123,6 +132,7 @@ static __always_inline int py_begin(struct so_python_walk *w, const struct so_py
 	w->below = 0;
 	w->frame = 0;
 	w->cframe = 0;
+	w->window_base = 0;
 	if (place->table && !py_read(&storage, 8, fsbase + place->table))
 		return py_end(w, SO_PYTHON_STATE_NO_THREAD);
 	if (!py_read(&w->thread, 8, storage + place->tss))
@@ -242,10 +252,31 @@ static __always_inline bool py_is_unwritten(const struct so_python_walk *w)
 	return w->cframe && !w->n && py_read(&before, 8, w->cframe + 8) && before;
 }
 
+/* Reads the frame into w->chunk. */
+static __always_inline bool py_read_frame(struct so_python_walk *w, const struct so_python *p)
+{
+	__u64 off = w->frame - w->window_base;
+	__u32 bytes = p->frame_bytes;
+
+	if (bytes > SO_PYTHON_FRAME_BYTES)
+		bytes = SO_PYTHON_FRAME_BYTES;
+	if (p->flags & SO_PYTHON_LASTI || w->frame & 7)
+		return py_read(w->chunk, bytes, w->frame);
+	if (!w->window_base || off > PY_BEHIND_BYTES) {
+		w->window_base = 0;
+		off = PY_BEHIND_BYTES;
+		if (!py_read(w->window, sizeof(w->window), w->frame - off))
+			return py_read(w->chunk, bytes, w->frame);
+		w->window_base = w->frame - off;
+	}
+	for (int i = 0; i < SO_PYTHON_FRAME_BYTES / 8; i++)
+		w->chunk[i] = w->window[(off / 8 & (PY_WINDOW_WORDS - 1)) + i];
+	return true;
+}
+
 /* One frame. Not 0: this was the end, and w->state says how. */
 static __always_inline int py_step(struct so_python_walk *w, const struct so_python *p)
 {
-	__u32 bytes = p->frame_bytes;
 	__u64 code, back;
 
 	if (!w->frame) {
@@ -262,9 +293,7 @@ static __always_inline int py_step(struct so_python_walk *w, const struct so_pyt
 		py_hash_last(w);
 		return py_end(w, SO_PYTHON_STATE_COMPLETE);
 	}
-	if (bytes > SO_PYTHON_FRAME_BYTES)
-		bytes = SO_PYTHON_FRAME_BYTES;
-	if (!py_read(w->chunk, bytes, w->frame)) {
+	if (!py_read_frame(w, p)) {
 		py_hash_last(w);
 		return py_failed(w, p);
 	}

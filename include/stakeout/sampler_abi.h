@@ -42,8 +42,8 @@ enum so_mapping_flags {
 
 /*
  * What was found for an address that a stack passed through, kept for each CPU: most frames of a sample were in an
- * earlier one, and this takes one cache line where mapping, index, row and rule take eight. An entry is for one run of
- * mappings, whose number is never used again, so a change of mappings leaves all its entries behind.
+ * earlier one. An entry is for one run of mappings, whose number is never used again, so a change of mappings leaves
+ * all its entries behind.
  */
 struct so_cached_frame {
 	__u64 at;    /* process address as looked up */
@@ -52,8 +52,7 @@ struct so_cached_frame {
 	__u8 rule[SO_RULE_SHORT_BYTES]; /* of a kind without cfa_off2 */
 };
 
-#define SO_FRAME_CACHE_SHIFT   12
-#define SO_FRAME_CACHE_ENTRIES (1u << SO_FRAME_CACHE_SHIFT)
+#define SO_FRAME_CACHE_SHIFT 12 /* entries of a CPU's cache, a power of two */
 
 enum so_process_flags {
 	SO_PROCESS_ACTIVE = 1 << 0, /* samples count; until then only forks are followed */

@@ -19,8 +19,9 @@
  *   const struct so_mapping *uw_mapping(__u32 i)               never NULL; i is masked there
  *   const __u32 *uw_shard(__u32 shard)                         NULL when there is none
  *   const struct so_unwind_rule *uw_rule(__u32 rule)           NULL should not happen; rule is masked there
- *   struct so_cached_frame *uw_cached(__u32 cpu, __u64 address) where the address's cached frame would be, or NULL;
- *                                                              readable SO_RULE_SHORT_BYTES beyond a whole rule
+ *   struct so_frame_cache *uw_cache(__u32 cpu)                 the cached frames to use, or NULL
+ *   UW_CACHE_SHIFT                                             their number, a power of two; SO_FRAME_CACHE_SHIFT by
+ *                                                              default
  *   UW_READ_CODE                                               like uw_read_user, for code; that by default
  *   UW_TRUE_RETURN(at)                                         the return address that lay at this address of the stack
  *                                                              before a return probe replaced it; 0: none did. 0 by
@@ -39,6 +40,21 @@
 
 #ifndef UW_TRUE_RETURN
 #define UW_TRUE_RETURN(at) 0
+#endif
+
+/*
+ * The code of a sample is as cold as its data. So what most frames do not need is in functions of its own. They hardly
+ * call each other, since BPF has 512 bytes of stack for a program and all that it calls.
+ */
+#define UW_RARE static __attribute__((noinline, unused))
+
+/* For who counts what a walk touches of the tables (tests/bench/lines.c). */
+#ifndef UW_TOUCH
+#define UW_TOUCH(kind, at, bytes) ((void)0)
+#endif
+
+#ifndef UW_CACHE_SHIFT
+#define UW_CACHE_SHIFT SO_FRAME_CACHE_SHIFT
 #endif
 
 #ifndef __always_inline
@@ -82,6 +98,23 @@ enum uw_known {
 	UW_ALL = 1 << 2, /* regs[] holds this frame's registers */
 };
 
+#define UW_CACHE_ENTRIES (1u << UW_CACHE_SHIFT)
+
+/*
+ * Cached frames, in the order in which walks came upon them: the caller of a frame mostly lies right behind it, so a
+ * walk that others have made before reads one cache line for two frames, and the next line is on its way by then. The
+ * index is for where a walk leaves the order of an earlier one. Full: the oldest are written over.
+ */
+struct so_frame_cache {
+	__u32 next; /* entries ever written; where the next one goes, modulo their number */
+	__u32 pad[15];
+	/* By a hash of the address: the numbers of the latest two entries with that hash, if they still are. */
+	__u16 index[UW_CACHE_ENTRIES / 2][2];
+	struct so_cached_frame frames[UW_CACHE_ENTRIES];
+	/* To a page's end, so that the next CPU's begins with one. The last entry's rule may be read as a whole one. */
+	__u8 beyond[UW_PAGE_BYTES - (64 + sizeof(__u16) * UW_CACHE_ENTRIES) % UW_PAGE_BYTES];
+};
+
 struct so_unwind {
 	__u64 pc, sp, bp, bx;
 	__u64 hash;
@@ -92,15 +125,19 @@ struct so_unwind {
 	__u32 no_file;      /* frames of file 0 */
 	__u32 first_mapping, n_mappings;
 	__u32 last_mapping;
-	__u32 run;    /* number of the run of mappings */
-	__u32 cpu;    /* whose cached frames are used */
-	__u16 known;  /* enum uw_known */
-	__u16 exact;  /* pc is an interrupted instruction, not a return address */
-	__u16 cause;  /* enum so_truncation */
-	__u16 flags;  /* enum so_stack_flags */
-	__u16 stale;  /* the process's mappings are not those that were read */
-	__u16 learn;  /* cut at code whose rule can be learned */
-	__u32 python; /* the sampler's: there is a walk of this sample's Python frames */
+	__u32 run;                  /* number of the run of mappings */
+	__u32 cpu;                  /* whose cached frames are used */
+	__u32 cached;               /* number of the cached frame that was found or written last */
+	__u16 known;                /* enum uw_known */
+	__u16 exact;                /* pc is an interrupted instruction, not a return address */
+	__u16 cause;                /* enum so_truncation */
+	__u16 flags;                /* enum so_stack_flags */
+	__u16 stale;                /* the process's mappings are not those that were read */
+	__u16 learn;                /* cut at code whose rule can be learned */
+	__u16 python;               /* the sampler's: there is a walk of this sample's Python frames */
+	__u16 doubt;                /* the rule is of code that may have been rewritten since it was learned */
+	__u64 word;                 /* what uw_load() and uw_cfa() give */
+	struct so_unwind_rule rule; /* of a frame that is not cached */
 	__u64 regs[SO_NREGS];
 	__u64 window[UW_WINDOW_WORDS];
 	struct so_stack_record record; /* with the frames, what is sent; filled by the sampler */
@@ -119,6 +156,7 @@ static __always_inline void uw_clear(struct so_unwind *u)
 	u->flags = 0;
 	u->stale = 0;
 	u->learn = 0;
+	u->doubt = 0;
 	u->record.n_kernel = 0;
 }
 
@@ -133,6 +171,7 @@ static __always_inline void uw_start(struct so_unwind *u, __u64 pc, __u64 mappin
 	u->n_mappings = (__u32)mappings;
 	u->last_mapping = u->first_mapping;
 	u->run = run;
+	u->cached = 0;
 	u->known = UW_RBP | UW_RBX | UW_ALL;
 	u->exact = 1;
 }
@@ -176,23 +215,36 @@ static __always_inline bool uw_fill(struct so_unwind *u, __u64 base)
 	return true;
 }
 
+/* Reads a word of the stack that is not in the window into u->word, and moves the window. from: see uw_stack(). */
+UW_RARE bool uw_load(struct so_unwind *u, __u64 address, __u64 from)
+{
+	__u64 off;
+
+	if (address & 7)
+		return uw_read_user(&u->word, 8, address);
+	if (from > address || address - from >= UW_WINDOW_BYTES - 8)
+		from = address;
+	if (!uw_fill(u, from))
+		return false;
+	off = address - u->window_base;
+	if (off >= u->window_bytes)
+		return uw_read_user(&u->word, 8, address);
+	u->word = u->window[(off >> 3) & (UW_WINDOW_WORDS - 1)];
+	return true;
+}
+
 /* Reads one word of the stack. from: where a moved window begins, the lowest address that this frame may still need. */
 static __always_inline bool uw_stack(struct so_unwind *u, __u64 address, __u64 from, __u64 *value)
 {
 	__u64 off = address - u->window_base;
 
-	if (address & 7)
-		return uw_read_user(value, 8, address);
-	if (off >= u->window_bytes) {
-		if (from > address || address - from >= UW_WINDOW_BYTES - 8)
-			from = address;
-		if (!uw_fill(u, from))
-			return false;
-		off = address - u->window_base;
-		if (off >= u->window_bytes)
-			return uw_read_user(value, 8, address);
+	if (off < u->window_bytes && !(off & 7)) {
+		*value = u->window[(off >> 3) & (UW_WINDOW_WORDS - 1)];
+		return true;
 	}
-	*value = u->window[(off >> 3) & (UW_WINDOW_WORDS - 1)];
+	if (!uw_load(u, address, from))
+		return false;
+	*value = u->word;
 	return true;
 }
 
@@ -222,6 +274,7 @@ UW_SEARCH __u32 uw_search_rows(__u32 shard, __u32 at, __u32 low)
 
 	if (!words)
 		return SO_RULE_NONE;
+	UW_TOUCH(INDEX, &words[at & SO_SHARD_MASK], 2 * sizeof(*words));
 	lo = words[at & SO_SHARD_MASK];
 	hi = words[(at + 1) & SO_SHARD_MASK];
 	/* One row a byte at most: SO_BLOCK_SHIFT + 1 steps end the search. */
@@ -230,11 +283,13 @@ UW_SEARCH __u32 uw_search_rows(__u32 shard, __u32 at, __u32 low)
 
 		if (lo >= hi)
 			break;
+		UW_TOUCH(ROW, &words[mid & SO_SHARD_MASK], sizeof(*words));
 		if (SO_ROW_PC_LOW(words[mid & SO_SHARD_MASK]) <= low)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
+	UW_TOUCH(ROW, &words[(lo - 1) & SO_SHARD_MASK], sizeof(*words));
 	return SO_ROW_RULE(words[(lo - 1) & SO_SHARD_MASK]);
 }
 
@@ -286,7 +341,7 @@ static __always_inline bool uw_reg(const struct so_unwind *u, __u32 reg, __u64 *
 }
 
 /* Everything the interrupted code had is in the signal frame; the stack may be another one from here on. */
-static __always_inline int uw_signal(struct so_unwind *u)
+UW_RARE int uw_signal(struct so_unwind *u)
 {
 	__u64 at = u->sp + UW_SIGCONTEXT_OFFSET;
 	__u64 *sc = u->window;
@@ -346,7 +401,7 @@ static __always_inline __u64 uw_sender_sp(struct so_unwind *u, __u64 bp)
 	return noted & 7 || noted - sp > UW_JAVA_MAX_LOCALS_BYTES ? sp : noted;
 }
 
-static __always_inline int uw_frame_pointer(struct so_unwind *u)
+UW_RARE int uw_frame_pointer(struct so_unwind *u)
 {
 	const struct so_mapping *m;
 	__u64 bp = u->bp, next_bp, ra;
@@ -380,7 +435,8 @@ static __always_inline int uw_frame_pointer(struct so_unwind *u)
 	return 0;
 }
 
-static __always_inline bool uw_cfa(struct so_unwind *u, const struct so_unwind_rule *r, __u64 *cfa)
+/* By any rule; the canonical frame address goes to u->word. */
+UW_RARE bool uw_cfa(struct so_unwind *u, const struct so_unwind_rule *r)
 {
 	__u64 base;
 
@@ -398,12 +454,12 @@ static __always_inline bool uw_cfa(struct so_unwind *u, const struct so_unwind_r
 		}
 		base += (__s64)r->cfa_off2;
 	}
-	*cfa = base;
+	u->word = base;
 	return true;
 }
 
-/* Restores rbp and rbx; those that cannot be had are unknown from here on. `from`: see uw_stack(). */
-static __always_inline __u16 uw_saves(struct so_unwind *u, const struct so_unwind_rule *r, __u64 cfa, __u64 from)
+/* Restores rbp and rbx by any rule; those that cannot be had are unknown from here on. `from`: see uw_stack(). */
+UW_RARE __u16 uw_any_saves(struct so_unwind *u, const struct so_unwind_rule *r, __u64 cfa, __u64 from)
 {
 	__u32 rbp = r->saves & 15, rbx = r->saves >> 4;
 	__u64 old_bp = u->bp;
@@ -433,12 +489,32 @@ static __always_inline __u16 uw_saves(struct so_unwind *u, const struct so_unwin
 	return known;
 }
 
+/* The same, for registers that are where they were or in memory below the CFA. */
+static __always_inline __u16 uw_saves(struct so_unwind *u, const struct so_unwind_rule *r, __u64 cfa, __u64 from)
+{
+	__u32 rbp = r->saves & 15, rbx = r->saves >> 4;
+	__u16 known = u->known & (UW_RBP | UW_RBX);
+
+	if ((rbp | rbx) > SO_SAVE_CFA)
+		return uw_any_saves(u, r, cfa, from);
+	if (rbp == SO_SAVE_CFA)
+		known = uw_stack(u, cfa + (__s64)r->rbp_off, from, &u->bp) ? known | UW_RBP : known & ~UW_RBP;
+	if (rbx == SO_SAVE_CFA)
+		known = uw_stack(u, cfa + (__s64)r->rbx_off, from, &u->bx) ? known | UW_RBX : known & ~UW_RBX;
+	return known;
+}
+
 static __always_inline int uw_caller(struct so_unwind *u, const struct so_unwind_rule *r)
 {
 	__u64 cfa, ra, from;
 
-	if (!uw_cfa(u, r, &cfa))
-		return 1;
+	if (r->cfa_kind == SO_CFA_REG && r->cfa_reg == SO_REG_RSP) {
+		cfa = u->sp + (__s64)r->cfa_off;
+	} else {
+		if (!uw_cfa(u, r))
+			return 1;
+		cfa = u->word;
+	}
 	/* A call pushes eight bytes; only in the innermost frame may they be popped again (vfork). */
 	if (cfa < u->sp || (cfa == u->sp && !u->exact))
 		return uw_cut(u, SO_TRUNC_STACK_ORDER);
@@ -503,70 +579,93 @@ static __always_inline bool uw_is_caller(struct so_unwind *u)
 	return uw_is_after_call(u->pc) || uw_is_java_return(u);
 }
 
-/* To the caller of code that may have been rewritten since its rule was learned. */
-static __always_inline int uw_doubtful_caller(struct so_unwind *u, const struct so_unwind_rule *rule)
+/* After a step by a rule of code that may have been rewritten since it was learned. */
+UW_RARE int uw_check_doubtful(struct so_unwind *u)
 {
-	if (uw_caller(u, rule))
-		return 1;
+	u->doubt = 0;
 	return uw_is_caller(u) ? 0 : uw_cut(u, SO_TRUNC_NO_RULES);
 }
 
-static __always_inline int uw_no_rule(struct so_unwind *u, const struct so_mapping *m)
+/* Two places, for addresses that have the same hash. */
+static __always_inline __u16 *uw_cache_index(struct so_frame_cache *c, __u64 at)
 {
-	if (!(m->flags & SO_MAPPING_LEARN))
-		return uw_frame_pointer(u);
-	u->learn = 1;
-	return uw_cut(u, SO_TRUNC_NO_RULES);
+	return c->index[at * 0x9e3779b97f4a7c15ull >> (65 - UW_CACHE_SHIFT)];
+}
+
+static __always_inline const struct so_cached_frame *uw_cached(struct so_unwind *u, const struct so_frame_cache *c,
+							       __u32 number, __u64 at)
+{
+	const struct so_cached_frame *f = &c->frames[number & (UW_CACHE_ENTRIES - 1)];
+
+	u->cached = number;
+	UW_TOUCH(CACHED_FRAME, f, sizeof(*f));
+	return f->at == at && f->run == u->run ? f : NULL;
+}
+
+/* The cached frame of an address: the one behind the frame before, as in an earlier walk, or by the index. */
+static __always_inline const struct so_cached_frame *uw_find_cached(struct so_unwind *u, __u64 at)
+{
+	struct so_frame_cache *c = uw_cache(u->cpu);
+	const struct so_cached_frame *f = NULL;
+	const __u16 *numbers;
+
+	if (!c || !u->run)
+		return NULL;
+	if (u->n)
+		f = uw_cached(u, c, u->cached + 1, at);
+	if (f)
+		return f;
+	numbers = uw_cache_index(c, at);
+	UW_TOUCH(CACHE_INDEX, numbers, 2 * sizeof(*numbers));
+	return uw_cached(u, c, numbers[0], at) ?: uw_cached(u, c, numbers[1], at);
 }
 
 /* Rules that need no more than their first SO_RULE_SHORT_BYTES (no cfa_off2), in code that does not change. */
-static __always_inline void uw_keep(struct so_cached_frame *c, const struct so_unwind *u, __u64 at, __u64 frame,
-				    const struct so_mapping *m, const struct so_unwind_rule *rule)
+static __always_inline void uw_keep(struct so_unwind *u, __u64 at, __u64 frame)
 {
-	if (!c || rule->cfa_kind == SO_CFA_DEREF || rule->cfa_kind == SO_CFA_PLT || m->flags & SO_MAPPING_WRITABLE)
+	struct so_frame_cache *c = uw_cache(u->cpu);
+	struct so_cached_frame *f;
+	__u16 *numbers;
+
+	if (!c || !u->run || u->rule.cfa_kind == SO_CFA_DEREF || u->rule.cfa_kind == SO_CFA_PLT)
 		return;
-	c->at = at;
-	c->frame = frame;
-	c->run = u->run;
-	__builtin_memcpy(c->rule, rule, SO_RULE_SHORT_BYTES);
+	u->cached = c->next++ & (UW_CACHE_ENTRIES - 1);
+	numbers = uw_cache_index(c, at);
+	numbers[1] = numbers[0];
+	numbers[0] = u->cached;
+	f = &c->frames[u->cached & (UW_CACHE_ENTRIES - 1)];
+	f->at = at;
+	f->frame = frame;
+	f->run = u->run;
+	__builtin_memcpy(f->rule, &u->rule, SO_RULE_SHORT_BYTES);
 }
 
-/* Follows a rule that is there. */
-static __always_inline int uw_follow(struct so_unwind *u, const struct so_unwind_rule *rule)
+enum uw_found {
+	UW_RULE,    /* in u->rule, to be followed */
+	UW_ENDED,   /* the stack is cut */
+	UW_NO_RULE, /* the frame pointer may lead on */
+};
+
+/* Whether a rule of this kind gives the canonical frame address. */
+static __always_inline bool uw_leads_to_caller(__u32 kind)
 {
-	if (rule->cfa_kind == SO_CFA_SIGNAL)
-		return uw_signal(u);
-	if (rule->cfa_kind == SO_CFA_END)
-		return uw_cut(u, SO_TRUNC_NONE);
-	if (rule->cfa_kind == SO_CFA_NONE)
-		return uw_frame_pointer(u);
-	if (rule->cfa_kind == SO_CFA_UNSUPPORTED)
-		return uw_cut(u, SO_TRUNC_RULE_UNSUPPORTED);
-	return uw_caller(u, rule);
+	return kind >= SO_CFA_REG && kind <= SO_CFA_PLT;
 }
 
-/* Takes u from one frame to its caller. Returns 1 when the stack has ended or is cut: u->cause says which. */
-static __always_inline int uw_step(struct so_unwind *u)
+/* Finds the frame of an address that is not cached, adds it, and finds its rule. */
+UW_RARE enum uw_found uw_look_up(struct so_unwind *u, __u64 at)
 {
-	__u64 at = u->exact ? u->pc : u->pc - 1;
 	const struct so_unwind_rule *rule;
-	const struct so_mapping *m;
-	struct so_cached_frame *cached;
+	const struct so_mapping *m = uw_find_mapping(u, at);
+	bool is_own = true; /* not one that a return probe has replaced */
 	__u64 vaddr, frame;
 	__u32 id;
 
-	if (u->n >= SO_MAX_USER_FRAMES)
-		return uw_cut(u, SO_TRUNC_DEPTH);
-	cached = uw_cached(u->cpu, at);
-	if (cached && cached->at == at && cached->run == u->run && u->run) {
-		uw_push(u, cached->frame);
-		return uw_follow(u, (const struct so_unwind_rule *)cached->rule);
-	}
-	m = uw_find_mapping(u, at);
 	if (!m && !u->exact) {
 		u->pc = UW_TRUE_RETURN(u->sp - 8);
 		at = u->pc - 1;
 		m = u->pc ? uw_find_mapping(u, at) : NULL;
+		is_own = false;
 	}
 	if (!m) {
 		if (!u->n)
@@ -580,20 +679,55 @@ static __always_inline int uw_step(struct so_unwind *u)
 		return uw_cut(u, SO_TRUNC_TABLE_FULL);
 	if (m->state == SO_MAPPING_BROKEN)
 		return uw_cut(u, SO_TRUNC_TABLE_BROKEN);
-	if (m->state == SO_MAPPING_NO_TABLE)
-		return uw_no_rule(u, m);
-	id = uw_find_rule(m, vaddr);
-	if (id == SO_RULE_NONE)
-		return uw_no_rule(u, m);
+	id = m->state == SO_MAPPING_NO_TABLE ? SO_RULE_NONE : uw_find_rule(m, vaddr);
+	if (id == SO_RULE_NONE) {
+		u->learn = (m->flags & SO_MAPPING_LEARN) != 0;
+		return u->learn ? uw_cut(u, SO_TRUNC_NO_RULES) : UW_NO_RULE;
+	}
 	if (id == SO_RULE_UNAVAILABLE)
 		return uw_cut(u, SO_TRUNC_RULE_TABLE_FULL);
 	rule = uw_rule(id);
 	if (!rule)
 		return uw_cut(u, SO_TRUNC_TABLE_LOOKUP);
-	if (m->flags & SO_MAPPING_WRITABLE && rule->cfa_kind < SO_CFA_SIGNAL && rule->cfa_kind > SO_CFA_END)
-		return uw_doubtful_caller(u, rule);
-	uw_keep(cached, u, at, frame, m, rule);
-	return uw_follow(u, rule);
+	u->rule = *rule;
+	if (m->flags & SO_MAPPING_WRITABLE)
+		u->doubt = uw_leads_to_caller(rule->cfa_kind);
+	else if (is_own)
+		uw_keep(u, at, frame);
+	return UW_RULE;
+}
+
+/* Takes u from one frame to its caller. Returns 1 when the stack has ended or is cut: u->cause says which. */
+static __always_inline int uw_step(struct so_unwind *u)
+{
+	__u64 at = u->exact ? u->pc : u->pc - 1;
+	const struct so_unwind_rule *rule = &u->rule;
+	const struct so_cached_frame *cached;
+	enum uw_found found = UW_RULE;
+	__u32 kind;
+
+	if (u->n >= SO_MAX_USER_FRAMES)
+		return uw_cut(u, SO_TRUNC_DEPTH);
+	cached = uw_find_cached(u, at);
+	if (cached) {
+		uw_push(u, cached->frame);
+		rule = (const struct so_unwind_rule *)cached->rule;
+	} else {
+		found = uw_look_up(u, at);
+		if (found == UW_ENDED)
+			return 1;
+	}
+	kind = found == UW_RULE ? rule->cfa_kind : SO_CFA_NONE;
+	if (uw_leads_to_caller(kind)) {
+		if (uw_caller(u, rule))
+			return 1;
+		return u->doubt ? uw_check_doubtful(u) : 0;
+	}
+	if (kind == SO_CFA_NONE)
+		return uw_frame_pointer(u);
+	if (kind == SO_CFA_SIGNAL)
+		return uw_signal(u);
+	return uw_cut(u, kind == SO_CFA_END ? SO_TRUNC_NONE : SO_TRUNC_RULE_UNSUPPORTED);
 }
 
 #endif

@@ -10,7 +10,7 @@ BENCH_CHECK ?=
 BENCH_DIR := $(BUILD)/bench
 
 .PHONY: bench
-bench: all workloads $(BENCH_DIR)/depth $(BENCH_DIR)/depth-fp $(BENCH_DIR)/progress $(BENCH_DIR)/allocate $(BENCH_DIR)/switches $(BENCH_DIR)/table_time $(BENCH_DIR)/store $(BENCH_DIR)/categories
+bench: all workloads $(BENCH_DIR)/depth $(BENCH_DIR)/depth-fp $(BENCH_DIR)/progress $(BENCH_DIR)/allocate $(BENCH_DIR)/switches $(BENCH_DIR)/table_time $(BENCH_DIR)/lines $(BENCH_DIR)/store $(BENCH_DIR)/categories
 	@STAKEOUT_BUILD=$(BUILD) tests/bench/run.py $(BENCH)
 
 .PHONY: bench-check
@@ -26,6 +26,10 @@ $(BENCH_DIR)/depth-fp: tests/bench/depth.c tests/workloads/work.h
 	$(Q)gcc -std=gnu11 $(WORKLOAD_CFLAGS) -fno-omit-frame-pointer -I. -o $@ $<
 
 $(BENCH_DIR)/table_time: $(BUILD)/tests/bench/table_time.o $(BUILD)/libdaemon.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_DAEMON)
+
+$(BENCH_DIR)/lines: $(BUILD)/tests/bench/lines.o $(UNIT)/fake_sampler.o $(BUILD)/tests/golden/tracee.o $(BUILD)/libdaemon.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_DAEMON)
 

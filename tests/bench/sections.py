@@ -86,6 +86,9 @@ def cost(report, quick):
         "The target has a CPU to itself as far as it can be had; stakeout fires on that one, the peers' on all.",
         "Frame-pointer walkers see whole stacks only in the build with frame pointers; on the other, ns is what a",
         "failed walk costs. frames: user frames in a mean stack, as seen by the tool.",
+        f"PyTorch: the training loop, a large program whose caches are cold at {USUAL_HZ} Hz; behind it what one of",
+        "its samples touches, by kind of data: cache lines of 64 bytes and pages of 4096, counted by a walk of its",
+        "stacks in user space.",
     )
     ways = [
         CostOfStakeout(),
@@ -103,7 +106,36 @@ def cost(report, quick):
                 for way in ways:
                     if other_ns[way.name] is not None:
                         rows.append(cost_row(report, way, hz, seconds, depth, frame_pointers, other_ns[way.name]))
+        touched = []
+        if hz == USUAL_HZ and other_ns[ways[0].name] is not None:
+            rows.append(torch_row(report, ways[0], seconds, other_ns[ways[0].name], touched))
         report.table(["sample of", "tool", "frame pointers", "ns", "samples", "other runs", "complete", "frames"], rows)
+        if touched:
+            report.table(["a sample of PyTorch touches", "lines", "pages"], touched)
+
+
+def torch_row(report, way, seconds, other_ns, touched):
+    """The row of the training loop; what a sample of it touches is added to `touched`."""
+
+    def measure():
+        with targets.torch(targets.LAST_CPU) as pid:
+            cells = way.run(pid, USUAL_HZ, 2 * seconds).cells(other_ns)
+            touched.extend(lines_touched(pid))
+            return cells
+
+    cells = try_cells(report, way.name, 5, measure)
+    return [f"{USUAL_HZ} Hz, PyTorch", way.name, "no", *cells]
+
+
+def lines_touched(pid):
+    argv = [targets.built("lines"), str(pid), "300", str(USUAL_HZ)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Absent(tools.last_line(done.stderr))
+    found = json.loads(done.stdout)
+    rows = [[name, kind["lines"], kind["pages"]] for name, kind in found["kinds"].items()]
+    title = f"all, {found['frames']:.1f} frames, {found['python_frames']:.1f} of Python"
+    return [*rows, [title, found["lines"], found["pages"]]]
 
 
 def cost_row(report, way, hz, seconds, depth, frame_pointers, other_ns):

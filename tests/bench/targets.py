@@ -49,16 +49,16 @@ def has_module(name):
     return not subprocess.run([harness.PYTHON, "-c", f"import {name}"], capture_output=True, check=False).returncode
 
 
-def python(script, module=None):
+def python(script, module=None, cpu=None):
     """A Python program of tests/workloads or, by its path, another."""
     if module and not has_module(module):
         raise Absent(f"{harness.PYTHON} has no module {module}")
     path = script if os.path.isabs(script) else harness.script(script)
-    return running([harness.PYTHON, path, FOREVER_S])
+    return running([harness.PYTHON, path, FOREVER_S], cpu)
 
 
-def torch():
-    return python("train.py", "torch")
+def torch(cpu=None):
+    return python("train.py", "torch", cpu)
 
 
 def varied():

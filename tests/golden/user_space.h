@@ -13,6 +13,8 @@
 
 #include "tests/unit/fake_sampler.h"
 
+struct so_frame_cache;
+
 /* All or nothing, as the kernel's helper reads. */
 typedef bool (*user_memory_read)(void *context, void *dst, uint32_t bytes, uint64_t address);
 
@@ -22,7 +24,7 @@ static struct {
 	void *context;
 	unsigned reads; /* of the last walk */
 	uint32_t run;
-	struct so_cached_frame cache[SO_FRAME_CACHE_ENTRIES + 1];
+	struct so_frame_cache *cache;
 } user_space;
 
 static bool uw_read_user(void *dst, __u32 bytes, __u64 address)
@@ -46,9 +48,9 @@ static const struct so_unwind_rule *uw_rule(__u32 rule)
 	return &sampler__rules(user_space.sampler)[rule & (SO_MAX_RULES - 1)];
 }
 
-static struct so_cached_frame *uw_cached(__u32 cpu, __u64 address)
+static struct so_frame_cache *uw_cache(__u32 cpu)
 {
-	return &user_space.cache[address * 0x9e3779b97f4a7c15ull >> (64 - SO_FRAME_CACHE_SHIFT)];
+	return user_space.cache;
 }
 
 #define UW_SEARCH static __attribute__((unused))
@@ -70,14 +72,16 @@ static void user_space__walk(struct so_unwind *u, uint64_t pc, uint64_t mappings
  */
 __attribute__((unused)) static void user_space__unwind(struct so_unwind *u, uint64_t pc, uint64_t mappings)
 {
+	static struct so_frame_cache cache;
 	static struct so_unwind cached;
 	uint64_t regs[SO_NREGS];
 
 	memcpy(regs, u->regs, sizeof(regs));
 	user_space__walk(u, pc, mappings, 0);
-	if (!user_space
-		     .run++) /* entries as others may have left them; a rule must not depend on its neighbour */
-		memset(user_space.cache, 0xa5, sizeof(user_space.cache));
+	user_space.cache = &cache;
+	/* Entries as others may have left them; a rule must not depend on its neighbour. */
+	if (!user_space.run++)
+		memset(&cache, 0xa5, sizeof(cache));
 	for (unsigned pass = 0; pass < 2; pass++) {
 		unsigned reads = user_space.reads;
 

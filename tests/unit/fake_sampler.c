@@ -113,6 +113,21 @@ void sampler__shard_close(uint32_t *words)
 	open_shards -= words != NULL;
 }
 
+int sampler__words_open(struct sampler *s, unsigned i, uint32_t first, uint32_t n, struct sampler_words *out)
+{
+	uint32_t *words = NULL;
+	int ret = sampler__shard_open(s, i, &words);
+
+	if (!ret)
+		*out = (struct sampler_words){ &words[first], words, n * sizeof(*words) };
+	return ret;
+}
+
+void sampler__words_close(struct sampler_words *words)
+{
+	sampler__shard_close(words->map);
+}
+
 static struct entry *find(struct sampler *s, pid_t tgid)
 {
 	for (size_t i = 0; i < s->n_processes; i++) {

@@ -69,6 +69,39 @@ static void test_frames(void **state)
 	recording__release(&p.r);
 }
 
+static unsigned windows;
+
+/* As if what the recording does not hold could be read where frames are read with what lies before them. */
+static bool read_around_holes(void *context, uint64_t address, void *to, size_t bytes)
+{
+	const struct foreign_memory memory = recording__memory(context);
+	uint8_t *at = to;
+
+	if (bytes != sizeof(((struct so_python_walk *)NULL)->window))
+		return foreign_memory__read(&memory, address, to, bytes);
+	windows++;
+	for (size_t i = 0; i < bytes; i++) {
+		const uint8_t *byte = recording__byte(context, address + i);
+
+		at[i] = byte ? *byte : 0xa5;
+	}
+	return true;
+}
+
+/* From 3.11 on several frames are read at once: they are those that are found one by one. */
+static void test_frames_at_once(void **state)
+{
+	static struct replay p;
+
+	load_and_look(&p, *state);
+	p.memory = (struct foreign_memory){ read_around_holes, &p.r };
+	windows = 0;
+	assert_int_equal(look(&p), 0);
+	expect_same(&p, *state);
+	assert_true((windows > 0) == (p.look.process.layout.version >= 0x030b));
+	recording__release(&p.r);
+}
+
 /* What is to be seen in the recordings, so that a poorer one is not taken for good. */
 static void test_recording_is_rich(void **state)
 {
@@ -462,9 +495,13 @@ static void test_changed_while_recording(void **state)
 static size_t add_tests(struct CMUnitTest *out)
 {
 	static const struct CMUnitTest each[] = {
-		cmocka_unit_test(test_frames),          cmocka_unit_test(test_recording_is_rich),
-		cmocka_unit_test(test_merge),           cmocka_unit_test(test_broken_bytes),
-		cmocka_unit_test(test_any_byte_broken), cmocka_unit_test(test_memory_missing),
+		cmocka_unit_test(test_frames),
+		cmocka_unit_test(test_frames_at_once),
+		cmocka_unit_test(test_recording_is_rich),
+		cmocka_unit_test(test_merge),
+		cmocka_unit_test(test_broken_bytes),
+		cmocka_unit_test(test_any_byte_broken),
+		cmocka_unit_test(test_memory_missing),
 		cmocka_unit_test(test_nothing_private),
 	};
 	static char names[N_VERSIONS * sizeof(each) / sizeof(each[0])][64];

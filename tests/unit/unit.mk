@@ -19,6 +19,7 @@ test_category_counters_WITH := $(FAKE_ENGINE)
 test_dump_command_WITH   := $(FAKE_ENGINE) $(HTTP_PROBE)
 test_file_registry_WITH  := $(FAKE_SAMPLER)
 test_file_registry_life_WITH := $(FAKE_SAMPLER)
+test_frame_cache_WITH    := $(FAKE_SAMPLER)
 test_golden_WITH         := $(FAKE_SAMPLER) $(BUILD)/tests/golden/snapshot.o
 test_heartbeat_WITH      := $(HTTP_PROBE)
 test_history_WITH        := $(FAKE_ENGINE)
