@@ -7,7 +7,8 @@
 
 /*
  * locations: the builder's, leaf first. One of "gil", "object-lock", "stop-the-world", "lock", "sleep", "io-disk",
- * "io-net", "pipe", "poll", "gpu", "page-fault", "child", "signal", "stopped", "idle"; "waiting" for what is none of them.
+ * "io-net", "pipe", "poll", "gpu", "page-fault", "child", "signal", "stopped", "idle"; "waiting" for what is none of
+ * them.
  */
 const char *wait_state__of(const struct profile_builder *builder, const uint64_t *locations, size_t n);
 

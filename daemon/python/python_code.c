@@ -104,7 +104,7 @@ static int read_parts(const struct foreign_memory *memory, const struct python_l
 		return -EFAULT;
 	if (at->instructions)
 		code->instructions = python_object__u64(object, at->instructions) + layout->bytes.data;
-	else if (layout->walker.code_first)
+	else if (layout->walker.code_first && !(layout->walker.flags & SO_PYTHON_COPIES))
 		code->instructions = address + layout->walker.code_first;
 	code->first_line = (int)python_object__u32(object, at->firstlineno);
 	ret = python_str__read(memory, layout, python_object__u64(object, at->qualname ? at->qualname : at->name),

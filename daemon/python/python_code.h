@@ -21,7 +21,7 @@ struct python_code {
 	int first_line;
 	uint8_t *linetable; /* NULL: none, or not read */
 	size_t linetable_bytes;
-	uint64_t instructions; /* address of the first one, two bytes each; 0: not known */
+	uint64_t instructions; /* address of the first one, two bytes each; 0: not known, or threads run copies */
 };
 
 /*

@@ -70,7 +70,7 @@ struct table_format {
 	uint8_t at[N_WORDS];
 	uint32_t autotss_key; /* of _PyRuntimeState, which the table does not tell; 0: not known */
 	uint8_t gil_enabled_at;
-	/* Free-threaded, a thread may run a copy of a code object's instructions: the words for which one, and where. */
+	/* Free-threaded, a thread may run a copy of a code object's instructions: the words for which and where. */
 	uint8_t frame_copy_at, code_copies_at; /* 0: there are no copies (3.13) */
 	uint8_t kind_bit;                      /* of a str object's state, where free-threaded */
 	uint16_t flags;                        /* enum so_python_flags */

@@ -45,9 +45,9 @@ struct merge_input {
  *
  * Calls and their frames are matched from the outermost end, where both are sure: a sample may hit a call of the loop
  * that has not made its frame yet, or has dropped it already, as a generator does each time it is resumed. Such a call
- * is left out, and what it calls follows its caller. Where the native stack was cut, or in
- * another interpreter, they are matched from the innermost end, and Python frames beyond the cut follow it. Calls of the loop for which there are no frames for another reason
- * stay native.
+ * is left out, and what it calls follows its caller. Where the native stack was cut, or in another interpreter, they
+ * are matched from the innermost end, and Python frames beyond the cut follow it. Calls of the loop for which there are
+ * no frames for another reason stay native.
  */
 size_t python_merge(const struct merge_input *in, struct merged_frame *out);
 

@@ -480,7 +480,7 @@ static void the_gils_state_is_a_label(void **state)
 	} cases[] = {
 		{ "gil", "held", PROFILE_GIL_HELD }, { "gil", "released", PROFILE_GIL_RELEASED },
 		{ "gil", "", PROFILE_GIL_NONE },     { "gil", "maybe", PROFILE_GIL_NONE },
-		{ "GIL", "held", PROFILE_GIL_NONE },
+		{ "GIL", "held", PROFILE_GIL_NONE }, { "gil", "disabled", PROFILE_GIL_DISABLED },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -27,17 +27,14 @@ static void only_folded_stacks_have_parts(void **state)
 	assert_non_null(strstr(err.text, "--functions"));
 	assert_int_equal(selection__refuse_for_pprof(&python_only, &err), -EINVAL);
 	assert_non_null(strstr(err.text, "--python-only"));
-	assert_int_equal(
-		selection__refuse_for_pprof(&(struct render_options){ .only = { { "pid=1" }, 1 } }, &err),
-		-EINVAL);
+	assert_int_equal(selection__refuse_for_pprof(&(struct render_options){ .only = { { "pid=1" }, 1 } }, &err),
+			 -EINVAL);
 	assert_non_null(strstr(err.text, "--only"));
 }
 
 static struct profile_sample samples[] = {
-	{ .count = 5, .gil = PROFILE_GIL_HELD },
-	{ .count = 7, .gil = PROFILE_GIL_RELEASED },
-	{ .count = 11 },
-	{ .count = 0, .gil = PROFILE_GIL_HELD },
+	{ .count = 5, .gil = PROFILE_GIL_HELD }, { .count = 7, .gil = PROFILE_GIL_RELEASED }, { .count = 11 },
+	{ .count = 0, .gil = PROFILE_GIL_HELD }, { .count = 3, .gil = PROFILE_GIL_DISABLED },
 };
 
 /* Samples [first, end), with one comment or none. */
@@ -63,8 +60,7 @@ static void the_gil_needs_a_python(void **state)
 	assert_int_equal(check(&gil, 2, 4, NULL, &err), -ENODATA);
 	assert_string_equal(err.text, "--gil shows nothing here: no sample is of a Python thread");
 	assert_int_equal(check(&gil, 2, 2, NULL, &err), -ENODATA);
-	assert_int_equal(check(&gil, 2, 3, "stakeout.python.problem=CPython 3.7 is not supported", &err),
-			 -ENODATA);
+	assert_int_equal(check(&gil, 2, 3, "stakeout.python.problem=CPython 3.7 is not supported", &err), -ENODATA);
 	assert_string_equal(err.text, "--gil shows nothing here: no sample is of a Python thread "
 				      "(CPython 3.7 is not supported)");
 	/* It slept all the time. */
@@ -73,6 +69,10 @@ static void the_gil_needs_a_python(void **state)
 	assert_int_equal(selection__check(&(struct profile){ .comments = both, .n_comments = 2 }, &gil, &err),
 			 -ENODATA);
 	assert_non_null(strstr(err.text, "(x)"));
+	/* There is none. */
+	assert_int_equal(check(&gil, 4, 5, "stakeout.python.version=3.13t", &err), -ENODATA);
+	assert_non_null(strstr(err.text, "this Python is free-threaded"));
+	assert_int_equal(check(&gil, 0, 5, "stakeout.python.version=3.13t", &err), 0);
 	/* The others do not ask for it. */
 	assert_int_equal(check(&python_only, 2, 3, NULL, &err), 0);
 	assert_int_equal(check(&all, 2, 3, NULL, &err), 0);
@@ -80,10 +80,8 @@ static void the_gil_needs_a_python(void **state)
 
 static void what_is_left_out_is_said(void **state)
 {
-	struct profile_line lines[] = {
-		{ .function = "main", .filename = "", .mapping = "/bin/x" },
-		{ .function = "f", .filename = "f.py", .mapping = "", .python = true }
-	};
+	struct profile_line lines[] = { { .function = "main", .filename = "", .mapping = "/bin/x" },
+					{ .function = "f", .filename = "f.py", .mapping = "", .python = true } };
 	struct profile p = { .lines = lines, .n_lines = 2, .samples = samples, .n_samples = 4 };
 	char text[160] = "untouched";
 
@@ -108,9 +106,7 @@ static void what_is_left_out_is_said(void **state)
 
 static void words_of_only(void **state)
 {
-	static const char *const good[] = {
-		"pid=1", "tid=007", "comm=a=b", "comm= ", "rank=0", "container=ab"
-	};
+	static const char *const good[] = { "pid=1", "tid=007", "comm=a=b", "comm= ", "rank=0", "container=ab" };
 	static const char *const bad[] = { "",       "pid",    "pid=",   "=1",      "pids=1",    "PID=1",
 					   "pid=1a", "tid=-1", "rank=x", "rank= 1", "container=" };
 	struct so_error err = { "" };
@@ -131,13 +127,7 @@ static void words_of_only(void **state)
 static struct profile_sample labelled[] = {
 	{ .count = 1, .pid = 10, .tid = 10, .comm = "mpirun" },
 	{ .count = 2, .pid = 11, .tid = 11, .comm = "python3", .rank = "0", .container = ID },
-	{ .count = 4,
-	  .pid = 11,
-	  .tid = 12,
-	  .comm = "worker",
-	  .rank = "0",
-	  .container = ID,
-	  .gil = PROFILE_GIL_HELD },
+	{ .count = 4, .pid = 11, .tid = 12, .comm = "worker", .rank = "0", .container = ID, .gil = PROFILE_GIL_HELD },
 	{ .count = 8, .pid = 13, .tid = 13, .comm = "python3", .rank = "1", .container = "" },
 	{ .count = 0, .pid = 14, .tid = 14, .comm = "none", .rank = "2" },
 };
@@ -204,11 +194,9 @@ static void what_there_is_is_said(void **state)
 	assert_string_equal(err.text, "--only rank=0: no sample here has a rank");
 	for (size_t i = 0; i < 20; i++)
 		many[i] = (struct profile_sample){ .count = 1, .tid = (int64_t)i + 1, .comm = "" };
-	assert_int_equal(
-		selection__check(&(struct profile){ .samples = many, .n_samples = 20 }, &ONLY("tid=99"), &err),
-		-ENODATA);
-	assert_string_equal(err.text,
-			    "--only tid=99: no sample here has it; there are 1, 2, 3, 4, 5, 6, 7, 8, ...");
+	assert_int_equal(selection__check(&(struct profile){ .samples = many, .n_samples = 20 }, &ONLY("tid=99"), &err),
+			 -ENODATA);
+	assert_string_equal(err.text, "--only tid=99: no sample here has it; there are 1, 2, 3, 4, 5, 6, 7, 8, ...");
 	assert_true(selection__note(&of_labelled, &ONLY("rank=1"), text, sizeof(text)));
 	assert_string_equal(text, "46.7 % of all was left out: not of --only");
 }

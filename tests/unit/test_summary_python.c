@@ -110,14 +110,31 @@ static void one_python_thread_needs_no_table(void **state)
 
 	one.n_samples = 4;
 	text = summarise(&one, TRAIN_STATS);
-	assert_non_null(
-		strstr(text, "\nGIL held in 37.7 % [34.4, 41.1] of Python samples: 3.05 CPU s in 10.0 s\n"));
+	assert_non_null(strstr(text, "\nGIL held in 37.7 % [34.4, 41.1] of Python samples: 3.05 CPU s in 10.0 s\n"));
 	assert_null(strstr(text, "Python thread"));
 	free(text);
 	/* Neither time is known: the share stays. */
 	one.duration_ns = 0;
 	text = summarise(&one, TRAIN_STATS);
 	assert_non_null(strstr(text, "of Python samples\n"));
+	free(text);
+}
+
+static void no_share_without_a_gil(void **state)
+{
+	struct profile_sample free_threaded[] = {
+		TRAIN(t_forward, 30, 7, "train", PROFILE_GIL_DISABLED),
+		TRAIN(t_forward, 10, 9, "loader", PROFILE_GIL_DISABLED),
+	};
+	struct profile p = train;
+	char *text;
+
+	p.samples = free_threaded;
+	p.n_samples = 2;
+	text = summarise(&p, TRAIN_STATS);
+	assert_non_null(strstr(text, "no GIL (free-threaded) in 100.0 % of Python samples\n"));
+	assert_null(strstr(text, "GIL held in"));
+	assert_non_null(strstr(text, " 75.0 %    no GIL                   train-7/7\n"));
 	free(text);
 }
 
@@ -170,9 +187,8 @@ static void assert_python_lines(const char *python, const char *expected)
 
 static void python_problems_in_words(void **state)
 {
-	assert_python_lines(
-		"{\"versions\": [], \"problem\": \"CPython 3.7 is not supported: native frames only\"}",
-		"Python: CPython 3.7 is not supported: native frames only\n");
+	assert_python_lines("{\"versions\": [], \"problem\": \"CPython 3.7 is not supported: native frames only\"}",
+			    "Python: CPython 3.7 is not supported: native frames only\n");
 	assert_python_lines(
 		"{\"versions\": [\"3.11\", \"3.12\"], \"samples\": 2000, \"complete\": 1999, \"truncated\": {},"
 		" \"stale_frames\": 0, \"unreadable_frames\": 3, \"problem\": \"a\\nb\\u001b\\u009b\"}",
@@ -239,10 +255,9 @@ static void the_gil_alone(void **state)
 				     " 99.4 %  [98.0, 99.8]      99.4 %  Net.forward (net.py)\n"
 				     "  0.6 %  [ 0.2,  2.0]       0.6 %  sgemm_kernel (libopenblas.so.0)\n\n"));
 	assert_non_null(strstr(
-		text,
-		"\n   line  [95 % interval]    total  function (file:line), with the native code it calls\n"
-		" 99.4 %  [98.0, 99.8]      99.4 %  Net.forward (net.py:32)\n"
-		"  0.6 %  [ 0.2,  2.0]       0.6 %  [python:stale]\n"));
+		text, "\n   line  [95 % interval]    total  function (file:line), with the native code it calls\n"
+		      " 99.4 %  [98.0, 99.8]      99.4 %  Net.forward (net.py:32)\n"
+		      "  0.6 %  [ 0.2,  2.0]       0.6 %  [python:stale]\n"));
 	free(text);
 	none.n_samples = 1;
 	text = summarise_part(&none, NULL, &gil);
@@ -285,8 +300,7 @@ static void ten_lines(void **state)
 		/* Recursion: the same line further out counts once. */
 		stacks[i][0] = stacks[i][1] = i;
 		stacks[i][2] = (i + 1) % N;
-		each[i] =
-			(struct profile_sample){ .lines = stacks[i], .n_lines = 3, .count = N - i, .comm = "" };
+		each[i] = (struct profile_sample){ .lines = stacks[i], .n_lines = 3, .count = N - i, .comm = "" };
 	}
 	text = summarise(&p, NULL);
 	assert_non_null(strstr(text, "calls\n 15.4 %  [ 9.0, 25.0]      16.7 %  f (b.py:1)\n"));
@@ -301,6 +315,7 @@ int main(void)
 		cmocka_unit_test(python_is_told_with_its_threads),
 		cmocka_unit_test(python_from_a_file_alone),
 		cmocka_unit_test(one_python_thread_needs_no_table),
+		cmocka_unit_test(no_share_without_a_gil),
 		cmocka_unit_test(five_threads_by_cpu_time),
 		cmocka_unit_test(python_problems_in_words),
 		cmocka_unit_test(hostile_python_comments),

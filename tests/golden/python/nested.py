@@ -2,7 +2,8 @@
 """Four threads that stand still in frames of every kind, and what the interpreter itself says of them; never ends.
 
 tests/golden/python/capture runs it by exec() from its own folder, under a name without a path, and reads:
-    thread IDENT NATIVE_ID held|released      the lock, which nobody has where there is none; then its frames, innermost first, fields between tabs:
+    thread IDENT NATIVE_ID held|released      the lock, which nobody has where there is none; then its frames, innermost
+                                              first, fields between tabs:
     frame FUNCTION FILE LINE OFFSET entry|inner
     end
 OFFSET: f_lasti in bytes, "-" for the frame that was at work. entry: the first frame of its call of the interpreter's
