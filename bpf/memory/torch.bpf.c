@@ -179,6 +179,7 @@ static __always_inline void charge_stack(struct call *c, __u64 ns)
 	struct so_torch_slot *s = c->slot;
 
 	add(&s->stacks, 1);
+	add(&s->stacks_ns, ns);
 	add(&s->span_ns, ns);
 	if (s->span_ns <= s->budget_ns || s->mask >= SO_TORCH_MAX_MASK)
 		return;

@@ -40,8 +40,9 @@ struct gpu_report {
 	size_t n_devices;
 	double cost_percent; /* negative: not known */
 	double stacks, skipped, lost, hidden;
-	bool linked; /* some process had probes */
-	bool ended;  /* the process had: what it had in use then is shown */
+	double strange, full; /* calls that handed over no sizes; calls of devices that there was no room for */
+	bool linked;          /* some process had probes */
+	bool ended;           /* the process had: what it had in use then is shown */
 	long pid;
 };
 

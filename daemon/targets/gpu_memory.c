@@ -401,13 +401,13 @@ static void account(struct target_gpu_memory *memory, struct so_torch_slot *slot
 
 static void raise_share(struct target_gpu_memory *memory, struct so_torch_slot *slot, uint64_t now_ns)
 {
-	uint64_t run_ns;
+	uint64_t stacks_ns;
 
 	if (now_ns < memory->next_raise_ns)
 		return;
 	memory->next_raise_ns = now_ns + RAISE_NS;
-	run_ns = since(slot->run_ns, &memory->run_at_raise);
-	if (slot->mask && run_ns < slot->budget_ns * (RAISE_NS / SPAN_NS) / RAISE_BELOW)
+	stacks_ns = since(slot->stacks_ns, &memory->stacks_at_raise);
+	if (slot->mask && stacks_ns < slot->budget_ns * (RAISE_NS / SPAN_NS) / RAISE_BELOW)
 		slot->mask >>= 1;
 }
 

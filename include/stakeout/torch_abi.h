@@ -93,11 +93,12 @@ struct so_torch_slot {
 	__u64 hits;                  /* of both probes */
 	__u64 stacks;                /* taken */
 	__u64 skipped;               /* not taken, by the budget */
-	__u64 lost;    /* stacks that there was no room for: in the ring, or among the sites; or no buffer */
-	__u64 hidden;  /* calls of threads that the target's user may not look into */
-	__u64 strange; /* calls with no sizes */
-	__u64 full;    /* devices that there was no room for */
-	__u64 run_ns;  /* what the programs took, with the stacks */
+	__u64 lost;      /* stacks that there was no room for: in the ring, or among the sites; or no buffer */
+	__u64 hidden;    /* calls of threads that the target's user may not look into */
+	__u64 strange;   /* calls with no sizes */
+	__u64 full;      /* devices that there was no room for */
+	__u64 stacks_ns; /* what taking stacks took */
+	__u64 run_ns;    /* what the programs took, with the stacks */
 };
 
 /* A record of the ring of stacks, SO_RECORD_TORCH: behind the record of a site's stack. */
