@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The stack of a thread that asks for memory of a GPU, taken at the probe, with the sampler's tables
- * (bpf/target_maps.h), unwinder and Python walker. A probe's program may be preempted, and another thread take its own on
- * the same CPU: so there is more than one buffer.
+ * (bpf/target_maps.h), unwinder and Python walker. A probe's program may be preempted, and another thread take its own
+ * on the same CPU: so there is more than one buffer.
  */
 #ifndef STAKEOUT_BPF_TORCH_STACK_H
 #define STAKEOUT_BPF_TORCH_STACK_H
@@ -17,7 +17,9 @@
 /* Where the sampler's arrays are in the map of its globals. */
 const volatile __u32 mappings_at = 0;
 const volatile __u32 pythons_at = 0;
-/* Python frames wake the daemon, at most this often: code objects' names are to be read before their memory is reused. */
+/*
+ * Python frames wake the daemon, at most this often: code objects' names are to be read before their memory is reused.
+ */
 const volatile __u64 python_wakeup_ns = 20000000;
 
 __u64 last_wakeup_ns = 0;

@@ -13,8 +13,8 @@
 #include "daemon/targets/targets.h"
 
 /*
- * Of the target's time, what the stacks of its allocations may take: beyond it, of one in so many they are taken. Probes
- * without stacks come on top.
+ * Of the target's time, what the stacks of its allocations may take: beyond it, of one in so many they are taken.
+ * Probes without stacks come on top.
  */
 #define GPU_MEMORY_PERCENT 3
 
@@ -37,8 +37,8 @@ int gpu_memory__load(struct gpu_memory *g, const struct sampler *sampler, struct
 void gpu_memory__free(struct gpu_memory *g);
 
 /*
- * A target, or a view of one, wants it; before its processes are scanned. -ENOSPC: too many do, in words; -errno: of the
- * kernel.
+ * A target, or a view of one, wants it; before its processes are scanned. -ENOSPC: too many do, in words; -errno: of
+ * the kernel.
  */
 int gpu_memory__begin(struct gpu_memory *g, struct target *t, struct so_error *err);
 /* It does not any more; what was seen stays, */

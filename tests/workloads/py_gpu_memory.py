@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A program whose memory on GPUs is known: `py_gpu_memory.py LIBC10 script|die|leak|churn|fast|fork|late [MB_A_SECOND]`.
+"""A program whose memory on GPUs is known: `py_gpu_memory.py LIBC10 MODE [MB_A_SECOND]`, of the modes script, die,
+leak, churn, fast, fork and late.
 
 Says "ready", then for each line on standard input what it has counted by itself, as JSON. `script` does one round of a
 scripted sequence for each, and `die` ends after one.
