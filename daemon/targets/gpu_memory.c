@@ -120,6 +120,12 @@ static void request_scan(void *context, struct process *p)
 		scan_queue__request(g->scans, p->tgid, 0);
 }
 
+/* Of a target that is kept, while nobody looks. */
+static unsigned percent_of(const struct target *t)
+{
+	return t->info.keep && !t->gpu_memory.views ? GPU_MEMORY_STANDING_PERCENT : GPU_MEMORY_LOOK_PERCENT;
+}
+
 /* Of the target that takes the samples. */
 static int update(struct gpu_memory *g, struct target *t)
 {
@@ -151,7 +157,7 @@ static int update(struct gpu_memory *g, struct target *t)
 					      .maps = true,
 					      .on_ns = clock__now_ns(),
 					      .stacks.max_bytes = GPU_MEMORY_STACK_BYTES };
-	torch_probes__slot(g->probes, t->slot)->budget_ns = SPAN_NS * GPU_MEMORY_PERCENT / 100;
+	torch_probes__slot(g->probes, t->slot)->budget_ns = SPAN_NS * percent_of(t) / 100;
 	/* The libraries of a target that is sampled already. */
 	if (t->info.state == TARGET_SAMPLING)
 		process_table__each(g->processes, t->slot, request_scan, g);
@@ -218,8 +224,9 @@ static uint64_t cpu_ns(const struct target_gpu_memory *memory)
 }
 
 /* What the probes have cost, and so how long stacks may take in a span. */
-static void account(struct target_gpu_memory *memory, struct so_torch_slot *slot, uint64_t now_ns)
+static void account(struct target *t, struct so_torch_slot *slot, uint64_t now_ns)
 {
+	struct target_gpu_memory *memory = &t->gpu_memory;
 	bool first = !memory->looked_ns;
 	uint64_t run_ns = since(slot->run_ns, &memory->run_before);
 	uint64_t hits = since(slot->hits, &memory->hits_before);
@@ -232,7 +239,7 @@ static void account(struct target_gpu_memory *memory, struct so_torch_slot *slot
 	memory->cost_ns += run_ns + hits * TORCH_PROBES_HIT_NS;
 	memory->time_ns += time_ns;
 	if (passed_ns)
-		slot->budget_ns = SPAN_NS * GPU_MEMORY_PERCENT / 100 * time_ns / passed_ns;
+		slot->budget_ns = SPAN_NS * percent_of(t) / 100 * time_ns / passed_ns;
 }
 
 static void raise_share(struct target_gpu_memory *memory, struct so_torch_slot *slot, uint64_t now_ns)
@@ -277,7 +284,7 @@ void gpu_memory_look(struct gpu_memory *g, struct target *t, uint64_t now_ns)
 	t->gpu_memory.next_tick_ns = now_ns + TICK_NS;
 	gpu_memory_look_at_processes(g, t);
 	add_point(g, t, now_ns);
-	account(&t->gpu_memory, slot, now_ns);
+	account(t, slot, now_ns);
 	raise_share(&t->gpu_memory, slot, now_ns);
 }
 

@@ -13,10 +13,11 @@
 #include "daemon/targets/targets.h"
 
 /*
- * Of the target's time, what the stacks of its allocations may take: beyond it, of one in so many they are taken.
- * Probes without stacks come on top.
+ * Of the target's time, what the stacks of its allocations may take: of one that is kept, and of a look of seconds.
+ * Beyond it they are taken of one in so many. Probes without stacks come on top.
  */
-#define GPU_MEMORY_PERCENT 3
+#define GPU_MEMORY_STANDING_PERCENT 1
+#define GPU_MEMORY_LOOK_PERCENT     3
 
 /* Targets that are watched so at a time; those of all users other than root, and of one. */
 #define GPU_MEMORY_MAX       16
