@@ -14,7 +14,7 @@
  * What the kernel takes for one hit of a probe besides its program, ns: the trap and the emulated instruction
  * (.design/gpu-memory.md has the measurement).
  */
-#define TORCH_PROBES_HIT_NS 1000
+#define TORCH_PROBES_HIT_NS 900
 
 struct torch_probes;
 struct torch_link;
