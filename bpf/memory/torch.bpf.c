@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Memory of GPUs that PyTorch's caching allocator gives out and takes back (stakeout/torch_abi.h): a probe at the entry of
- * the function that it reports each to, and one where it reports that there was none. Blocks and totals are exact;
- * stacks are taken as long as their budget lasts, and of one allocation in so many at random beyond it.
+ * Memory of GPUs that PyTorch's caching allocator gives out and takes back (stakeout/torch_abi.h): a probe at the
+ * entry of the function that it reports each to, and one where it reports that there was none. Blocks and totals are
+ * exact; stacks are taken as long as their budget lasts, and of one allocation in so many at random beyond it.
  *
  * The maps of a target are its own, in the daemon's hands: they go with the target.
  */
@@ -179,6 +179,7 @@ static __always_inline void charge_stack(struct call *c, __u64 ns)
 	struct so_torch_slot *s = c->slot;
 
 	add(&s->stacks, 1);
+	add(&s->stacks_ns, ns);
 	add(&s->span_ns, ns);
 	if (s->span_ns <= s->budget_ns || s->mask >= SO_TORCH_MAX_MASK)
 		return;

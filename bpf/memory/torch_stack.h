@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The stack of a thread that asks for memory of a GPU, taken at the probe, with the sampler's tables
- * (bpf/target_maps.h), unwinder and Python walker. A probe's program may be preempted, and another thread take its own on
- * the same CPU: so there is more than one buffer.
+ * (bpf/target_maps.h), unwinder and Python walker. A probe's program may be preempted, and another thread take its own
+ * on the same CPU: so there is more than one buffer.
  */
 #ifndef STAKEOUT_BPF_TORCH_STACK_H
 #define STAKEOUT_BPF_TORCH_STACK_H
@@ -13,7 +13,9 @@
 
 #define BUFFERS_A_CPU 2
 
-/* Python frames wake the daemon, at most this often: code objects' names are to be read before their memory is reused. */
+/*
+ * Python frames wake the daemon, at most this often: code objects' names are to be read before their memory is reused.
+ */
 const volatile __u64 python_wakeup_ns = 20000000;
 
 __u64 last_wakeup_ns = 0;

@@ -163,7 +163,9 @@ int gpu_report__check(const uint8_t *bytes, size_t length, struct so_error *err)
 		return ret;
 	problem = profile__comment(profile, "gpu.problem");
 	return so_err(err, -ENOTSUP, "process %.0f: %s", number(profile, "pid", 0),
-		      problem ?: "PyTorch is not loaded (no libc10.so is mapped)");
+		      problem
+			      ?: "PyTorch is not loaded (no libc10.so is mapped): 'stakeout cuda' counts memory by "
+				 "CUDA call");
 }
 
 /* The sum over what is in use of a value by another. */
@@ -276,6 +278,8 @@ int gpu_report__read(const uint8_t *bytes, size_t length, struct gpu_report *out
 	out->skipped = number(out->in_use, "gpu.skipped", 0);
 	out->lost = number(out->in_use, "gpu.lost", 0);
 	out->hidden = number(out->in_use, "gpu.hidden", 0);
+	out->strange = number(out->in_use, "gpu.strange", 0);
+	out->full = number(out->in_use, "gpu.full", 0);
 	out->linked = number(out->in_use, "gpu.linked", 0) > 0;
 	out->ended = number(out->in_use, "gpu.ended", 0) > 0;
 	out->pid = (long)number(out->in_use, "pid", 0);
@@ -293,6 +297,12 @@ void gpu_report__clear(struct gpu_report *report)
 	free(report->devices);
 }
 
+/* What is in the place of stacks that there are none of (daemon/memory/torch_profile.h) is no line. */
+static bool is_no_line(const struct memory_line *line)
+{
+	return !strcmp(line->text, "[no-stack-taken]") || !strcmp(line->text, "[stack-lost]");
+}
+
 const struct memory_line *gpu_report__culprit(const struct gpu_report *report)
 {
 	const struct memory_lines *lines = report->lines;
@@ -300,7 +310,8 @@ const struct memory_line *gpu_report__culprit(const struct gpu_report *report)
 	if (report->growth.verdict != GROWTH_STEADY)
 		return NULL;
 	for (size_t i = 0; i < lines->n; i++)
-		if (memory_line__keeps(&lines->lines[i]) && lines->lines[i].rate > CULPRIT_SHARE * report->growth.rate)
+		if (!is_no_line(&lines->lines[i]) && memory_line__keeps(&lines->lines[i]) &&
+		    lines->lines[i].rate > CULPRIT_SHARE * report->growth.rate)
 			return &lines->lines[i];
 	return NULL;
 }

@@ -40,14 +40,15 @@ struct gpu_report {
 	size_t n_devices;
 	double cost_percent; /* negative: not known */
 	double stacks, skipped, lost, hidden;
-	bool linked; /* some process had probes */
-	bool ended;  /* the process had: what it had in use then is shown */
+	double strange, full; /* calls that handed over no sizes; calls of devices that there was no room for */
+	bool linked;          /* some process had probes */
+	bool ended;           /* the process had: what it had in use then is shown */
 	long pid;
 };
 
 /*
- * Whether a process of the target could be watched: what the profile says of it. -ENOTSUP: none, in words; -EINVAL: it is
- * no such profile.
+ * Whether a process of the target could be watched: what the profile says of it. -ENOTSUP: none, in words; -EINVAL: it
+ * is no such profile.
  */
 int gpu_report__check(const uint8_t *bytes, size_t length, struct so_error *err);
 /* From pprof as GET /v1/targets/ID/gpu-memory gives it. Errors as above; -ENOMEM. To be cleared in any case. */
@@ -63,8 +64,9 @@ void gpu_report__print(const struct gpu_report *report, unsigned top, FILE *out)
 json_t *gpu_report__json(const struct gpu_report *report);
 
 /*
- * For growth__read(): of a series "MS:LOW:RESERVED:0:0,…" with the least of each of twenty parts of it, as what programs
- * take for a step and give back would hide what stays. *out: malloc'ed. -EINVAL: it is no such series; -ENOMEM.
+ * For growth__read(): of a series "MS:LOW:RESERVED:0:0,…" with the least of each of twenty parts of it, as what
+ * programs take for a step and give back would hide what stays. *out: malloc'ed. -EINVAL: it is no such series;
+ * -ENOMEM.
  */
 int gpu_report__lows(const char *series, char **out);
 

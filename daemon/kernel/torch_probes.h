@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The kernel side of PyTorch's memory on GPUs: loads bpf/memory/torch.bpf.c beside the sampler, whose tables and ring of
- * stacks it uses, makes the maps of each target that is watched, and probes on libraries. Not thread-safe, but for the
- * functions that say so: the engine serialises.
+ * The kernel side of PyTorch's memory on GPUs: loads bpf/memory/torch.bpf.c beside the sampler, whose tables and ring
+ * of stacks it uses, makes the maps of each target that is watched, and probes on libraries. Not thread-safe, but for
+ * the functions that say so: the engine serialises.
  */
 #ifndef STAKEOUT_TORCH_PROBES_H
 #define STAKEOUT_TORCH_PROBES_H
@@ -14,7 +14,7 @@
  * What the kernel takes for one hit of a probe besides its program, ns: the trap and the emulated instruction
  * (.design/gpu-memory.md has the measurement).
  */
-#define TORCH_PROBES_HIT_NS 1000
+#define TORCH_PROBES_HIT_NS 900
 
 struct torch_probes;
 struct torch_link;

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/targets/gpu_memory.h"
+#include "daemon/targets/gpu_memory_internal.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "daemon/cuda/torch_library.h"
 #include "daemon/os/clock.h"
-#include "daemon/os/exec_pages.h"
-#include "stakeout/array.h"
-#include "stakeout/short_path.h"
 
 #define MS      1000000ull
 #define TICK_NS (250 * MS)
@@ -20,9 +15,6 @@
 #define RAISE_NS (1000 * MS)
 /* Stacks that took less than this part of their budget: twice as many are taken. */
 #define RAISE_BELOW 4
-
-/* Processes of a target that have probes, or whose CPU time is read. */
-#define MOST_PROCESSES 256
 
 int gpu_memory__load(struct gpu_memory *g, const struct sampler *sampler, struct so_error *err)
 {
@@ -128,6 +120,12 @@ static void request_scan(void *context, struct process *p)
 		scan_queue__request(g->scans, p->tgid, 0);
 }
 
+/* Of a target that is kept, while nobody looks. */
+static unsigned percent_of(const struct target *t)
+{
+	return t->info.keep && !t->gpu_memory.views ? GPU_MEMORY_STANDING_PERCENT : GPU_MEMORY_LOOK_PERCENT;
+}
+
 /* Of the target that takes the samples. */
 static int update(struct gpu_memory *g, struct target *t)
 {
@@ -159,7 +157,7 @@ static int update(struct gpu_memory *g, struct target *t)
 					      .maps = true,
 					      .on_ns = clock__now_ns(),
 					      .stacks.max_bytes = GPU_MEMORY_STACK_BYTES };
-	torch_probes__slot(g->probes, t->slot)->budget_ns = SPAN_NS * GPU_MEMORY_PERCENT / 100;
+	torch_probes__slot(g->probes, t->slot)->budget_ns = SPAN_NS * percent_of(t) / 100;
 	/* The libraries of a target that is sampled already. */
 	if (t->info.state == TARGET_SAMPLING)
 		process_table__each(g->processes, t->slot, request_scan, g);
@@ -195,129 +193,6 @@ void gpu_memory__end(struct gpu_memory *g, struct target *t)
 	update(g, proper);
 }
 
-/* Processes. */
-
-struct gpu_memory_found {
-	int fd; /* of the library; -1: it cannot be opened, now */
-	struct torch_library library;
-	char problem[256]; /* "": none */
-};
-
-static struct target *watching_target(const struct gpu_memory *g, const struct process *p)
-{
-	struct target *t = p && !p->gone ? targets__of_slot(g->targets, p->kernel.slot) : NULL;
-
-	return t && t->gpu_memory.on ? t : NULL;
-}
-
-static struct gpu_memory_process *find_process(const struct target_gpu_memory *memory, pid_t pid)
-{
-	for (size_t i = 0; i < memory->n_processes; i++)
-		if (memory->processes[i].pid == pid)
-			return &memory->processes[i];
-	return NULL;
-}
-
-/* Once it has probes its mappings may change as they like. */
-bool gpu_memory__wants(const struct gpu_memory *g, pid_t tgid)
-{
-	const struct process *p = process_table__find(g->processes, tgid);
-	const struct target *t = watching_target(g, p);
-	const struct gpu_memory_process *known = t ? find_process(&t->gpu_memory, tgid) : NULL;
-
-	return t && !(known && (known->link || known->refused) && known->execs == p->execs);
-}
-
-static void look_into(const struct process_scan *scan, const struct proc_map *map, struct gpu_memory_found *found)
-{
-	struct so_error err = { .text = "" };
-	char path[128];
-
-	snprintf(path, sizeof(path), "%.120s", short_path(map->path));
-	found->fd = proc_maps__open_file(scan->reader, map);
-	if (found->fd < 0) {
-		snprintf(found->problem, sizeof(found->problem), "%s cannot be opened: %s", path, strerror(-found->fd));
-		return;
-	}
-	if (torch_library__read(found->fd, &found->library, &err))
-		snprintf(found->problem, sizeof(found->problem), "%s: %.120s", path, err.text);
-	else if (found->library.kind == TORCH_LIBRARY_OLD)
-		snprintf(found->problem, sizeof(found->problem),
-			 "%s is of a PyTorch before 1.9, which does not report how much is allocated", path);
-	else if (found->library.kind != TORCH_LIBRARY_KNOWN)
-		snprintf(found->problem, sizeof(found->problem),
-			 "%s does not report memory in a form that is known: PyTorch 1.9 to 2.10 do", path);
-}
-
-struct gpu_memory_found *gpu_memory__find(const struct process_scan *scan)
-{
-	struct gpu_memory_found *found;
-
-	for (size_t i = 0; i < scan->maps.n; i++) {
-		const struct proc_map *map = &scan->maps.maps[i];
-
-		if (!map->inode || !map->executable || !torch_library__may_be(map->path))
-			continue;
-		found = calloc(1, sizeof(*found));
-		if (!found)
-			return NULL;
-		found->fd = -1;
-		look_into(scan, map, found);
-		return found;
-	}
-	return NULL;
-}
-
-static void place(struct gpu_memory *g, struct target *t, struct gpu_memory_process *at,
-		  const struct gpu_memory_found *found)
-{
-	const struct torch_places places = { found->library.memory, found->library.refused };
-	struct target_gpu_memory *memory = &t->gpu_memory;
-	int ret;
-
-	memcpy(memory->problem, found->problem, sizeof(memory->problem));
-	at->refused = found->problem[0] && found->fd >= 0;
-	if (found->problem[0] || at->link)
-		return;
-	ret = torch_probes__attach(g->probes, at->pid, found->fd, &places, &at->link);
-	memory->linked |= !ret;
-	if (ret)
-		snprintf(memory->problem, sizeof(memory->problem), "the kernel refused the probes in process %d: %s",
-			 at->pid, strerror(-ret));
-}
-
-/* NULL: there is no room. */
-static struct gpu_memory_process *note_process(struct target_gpu_memory *memory, const struct process *p)
-{
-	struct gpu_memory_process *at = find_process(memory, p->tgid);
-
-	if (!at) {
-		if (memory->n_processes == MOST_PROCESSES ||
-		    ARRAY_RESERVE(memory->processes, memory->capacity, memory->n_processes + 1))
-			return NULL;
-		at = &memory->processes[memory->n_processes++];
-		*at = (struct gpu_memory_process){ .pid = p->tgid };
-	} else if (at->execs != p->execs) {
-		torch_link__free(TAKE_PTR(at->link));
-		at->refused = false;
-	}
-	at->execs = p->execs;
-	return at;
-}
-
-void gpu_memory__add(struct gpu_memory *g, pid_t tgid, struct gpu_memory_found *found)
-{
-	const struct process *p = tgid ? process_table__find(g->processes, tgid) : NULL;
-	struct target *t = watching_target(g, p);
-	struct gpu_memory_process *at = t && found ? note_process(&t->gpu_memory, p) : NULL;
-
-	if (at)
-		place(g, t, at, found);
-	if (found && found->fd >= 0)
-		close(found->fd);
-	free(found);
-}
-
 /* Collected. */
 
 void gpu_memory__stack(struct gpu_memory *g, const struct so_torch_record *record, const struct stack *stack)
@@ -327,39 +202,6 @@ void gpu_memory__stack(struct gpu_memory *g, const struct so_torch_record *recor
 	/* One of the slot's target before does no harm: no site has it. */
 	if (t && t->gpu_memory.on && (!stack || accumulator__add_stack(&t->gpu_memory.stacks, stack)))
 		t->gpu_memory.lost++;
-}
-
-/*
- * One that was forked since, has executed another program, or has mapped a library is looked at. A sample tells of that as
- * well; a process that waits for the GPU has few, or none.
- */
-static void look_at_process(void *context, struct process *p)
-{
-	struct gpu_memory *g = context;
-	struct target *t = watching_target(g, p);
-	struct gpu_memory_process *known = t ? find_process(&t->gpu_memory, p->tgid) : NULL;
-	uint64_t pages;
-
-	if (!t || (known && (known->link || known->refused) && known->execs == p->execs))
-		return;
-	pages = exec_pages__read(p->tgid);
-	if (!known || known->execs != p->execs || (pages && pages != p->kernel.exec_pages)) {
-		if (note_process(&t->gpu_memory, p))
-			scan_queue__request(g->scans, p->tgid, pages);
-	}
-}
-
-/* Of those that have ended the probes go. */
-static void drop_ended(struct gpu_memory *g, struct target *t)
-{
-	struct target_gpu_memory *memory = &t->gpu_memory;
-
-	for (size_t i = memory->n_processes; i-- > 0;) {
-		if (watching_target(g, process_table__find(g->processes, memory->processes[i].pid)) == t)
-			continue;
-		torch_link__free(memory->processes[i].link);
-		memory->processes[i] = memory->processes[--memory->n_processes];
-	}
 }
 
 /* Where a process has ended meanwhile, the sums are smaller than before. */
@@ -382,8 +224,9 @@ static uint64_t cpu_ns(const struct target_gpu_memory *memory)
 }
 
 /* What the probes have cost, and so how long stacks may take in a span. */
-static void account(struct target_gpu_memory *memory, struct so_torch_slot *slot, uint64_t now_ns)
+static void account(struct target *t, struct so_torch_slot *slot, uint64_t now_ns)
 {
+	struct target_gpu_memory *memory = &t->gpu_memory;
 	bool first = !memory->looked_ns;
 	uint64_t run_ns = since(slot->run_ns, &memory->run_before);
 	uint64_t hits = since(slot->hits, &memory->hits_before);
@@ -396,18 +239,18 @@ static void account(struct target_gpu_memory *memory, struct so_torch_slot *slot
 	memory->cost_ns += run_ns + hits * TORCH_PROBES_HIT_NS;
 	memory->time_ns += time_ns;
 	if (passed_ns)
-		slot->budget_ns = SPAN_NS * GPU_MEMORY_PERCENT / 100 * time_ns / passed_ns;
+		slot->budget_ns = SPAN_NS * percent_of(t) / 100 * time_ns / passed_ns;
 }
 
 static void raise_share(struct target_gpu_memory *memory, struct so_torch_slot *slot, uint64_t now_ns)
 {
-	uint64_t run_ns;
+	uint64_t stacks_ns;
 
 	if (now_ns < memory->next_raise_ns)
 		return;
 	memory->next_raise_ns = now_ns + RAISE_NS;
-	run_ns = since(slot->run_ns, &memory->run_at_raise);
-	if (slot->mask && run_ns < slot->budget_ns * (RAISE_NS / SPAN_NS) / RAISE_BELOW)
+	stacks_ns = since(slot->stacks_ns, &memory->stacks_at_raise);
+	if (slot->mask && stacks_ns < slot->budget_ns * (RAISE_NS / SPAN_NS) / RAISE_BELOW)
 		slot->mask >>= 1;
 }
 
@@ -423,7 +266,7 @@ static void add_point(struct gpu_memory *g, struct target *t, uint64_t now_ns)
 			const struct so_torch_device *d = &reading.devices[i];
 
 			/* Of one that has ended nothing is in use; where all have, what they had is told. */
-			if (!find_process(&t->gpu_memory, (pid_t)reading.device_keys[i].tgid))
+			if (!gpu_memory_find_process(&t->gpu_memory, (pid_t)reading.device_keys[i].tgid))
 				continue;
 			point.anonymous += d->epoch == slot->epoch ? d->low : d->allocated;
 			point.file += d->reserved;
@@ -434,15 +277,14 @@ static void add_point(struct gpu_memory *g, struct target *t, uint64_t now_ns)
 	slot->epoch++;
 }
 
-static void look(struct gpu_memory *g, struct target *t, uint64_t now_ns)
+void gpu_memory_look(struct gpu_memory *g, struct target *t, uint64_t now_ns)
 {
 	struct so_torch_slot *slot = torch_probes__slot(g->probes, t->slot);
 
 	t->gpu_memory.next_tick_ns = now_ns + TICK_NS;
-	process_table__each(g->processes, t->slot, look_at_process, g);
-	drop_ended(g, t);
+	gpu_memory_look_at_processes(g, t);
 	add_point(g, t, now_ns);
-	account(&t->gpu_memory, slot, now_ns);
+	account(t, slot, now_ns);
 	raise_share(&t->gpu_memory, slot, now_ns);
 }
 
@@ -458,82 +300,8 @@ uint64_t gpu_memory__tick(struct gpu_memory *g, uint64_t now_ns)
 		if (!t->gpu_memory.on || t->info.state != TARGET_SAMPLING)
 			continue;
 		if (now_ns >= t->gpu_memory.next_tick_ns)
-			look(g, t, now_ns);
+			gpu_memory_look(g, t, now_ns);
 		next = t->gpu_memory.next_tick_ns < next ? t->gpu_memory.next_tick_ns : next;
 	}
 	return next;
-}
-
-/* Taken. */
-
-uint64_t gpu_memory__refused(struct gpu_memory *g, const struct target *t)
-{
-	const struct target *proper = target__proper(t);
-
-	return proper->gpu_memory.maps ? torch_probes__slot(g->probes, proper->slot)->refused : 0;
-}
-
-static int copy(struct gpu_memory *g, const struct target *t, struct gpu_memory_taken *out)
-{
-	const struct target_gpu_memory *memory = &t->gpu_memory;
-	int ret = torch_probes__share(g->probes, t->slot, &out->maps);
-
-	ret = ret ?: accumulator__copy(&memory->stacks, &out->stacks);
-	if (ret)
-		return ret;
-	out->since_ns = memory->on_ns;
-	out->end_ns = memory->on ? clock__now_ns() : memory->end_ns;
-	out->ended = !memory->on;
-	out->slot = *torch_probes__slot(g->probes, t->slot);
-	out->cost_ns = memory->cost_ns;
-	out->time_ns = memory->time_ns;
-	out->lost = memory->lost;
-	out->linked = memory->linked;
-	memcpy(out->problem, memory->problem, sizeof(out->problem));
-	out->series = memory_series__text(&memory->series, out->since_ns);
-	return out->series ? 0 : -ENOMEM;
-}
-
-int gpu_memory__take(struct gpu_memory *g, struct target *t, struct gpu_memory_taken *out, struct so_error *err)
-{
-	struct target *proper = t->of ?: t;
-	int ret;
-
-	*out = (struct gpu_memory_taken){ .maps = TORCH_MAPS_NONE };
-	if (!t->gpu_memory.asked)
-		return so_err(err, -ENODATA,
-			      "target %u was attached without \"gpu_memory\": its memory on GPUs is not watched",
-			      t->id);
-	if ((t->view && !t->of) || !proper->gpu_memory.maps)
-		return so_err(err, -ENODATA, "target %u has ended: what it had in use is known no more", t->id);
-	if (proper->gpu_memory.on && proper->info.state == TARGET_SAMPLING)
-		look(g, proper, clock__now_ns());
-	ret = copy(g, proper, out);
-	return ret ? so_err(err, ret, "cannot take what is known of its memory: %s", strerror(-ret)) : 0;
-}
-
-int gpu_memory__read(struct gpu_memory_taken *taken)
-{
-	return torch_maps__read(&taken->maps, &taken->reading);
-}
-
-void gpu_memory__look_who_lives(const struct gpu_memory *g, struct gpu_memory_taken *taken)
-{
-	const struct torch_reading *r = &taken->reading;
-
-	for (size_t i = 0; !taken->ended && i < r->n_devices; i++) {
-		const struct process *p = process_table__find(g->processes, (pid_t)r->device_keys[i].tgid);
-
-		if (!p || p->gone)
-			u64_table__set(&taken->gone, r->device_keys[i].tgid, 1);
-	}
-}
-
-void gpu_memory_taken__release(struct gpu_memory_taken *taken)
-{
-	torch_maps__close(&taken->maps);
-	accumulator__release(&taken->stacks);
-	u64_table__release(&taken->gone);
-	torch_reading__release(&taken->reading);
-	free(taken->series);
 }

@@ -13,10 +13,11 @@
 #include "daemon/targets/targets.h"
 
 /*
- * Of the target's time, what the stacks of its allocations may take: beyond it, of one in so many they are taken. Probes
- * without stacks come on top.
+ * Of the target's time, what the stacks of its allocations may take: of one that is kept, and of a look of seconds.
+ * Beyond it they are taken of one in so many. Probes without stacks come on top.
  */
-#define GPU_MEMORY_PERCENT 3
+#define GPU_MEMORY_STANDING_PERCENT 1
+#define GPU_MEMORY_LOOK_PERCENT     3
 
 /* Targets that are watched so at a time; those of all users other than root, and of one. */
 #define GPU_MEMORY_MAX       16
@@ -37,8 +38,8 @@ int gpu_memory__load(struct gpu_memory *g, const struct sampler *sampler, struct
 void gpu_memory__free(struct gpu_memory *g);
 
 /*
- * A target, or a view of one, wants it; before its processes are scanned. -ENOSPC: too many do, in words; -errno: of the
- * kernel.
+ * A target, or a view of one, wants it; before its processes are scanned. -ENOSPC: too many do, in words; -errno: of
+ * the kernel.
  */
 int gpu_memory__begin(struct gpu_memory *g, struct target *t, struct so_error *err);
 /* It does not any more; what was seen stays, */

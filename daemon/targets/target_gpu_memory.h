@@ -23,7 +23,7 @@ struct target_gpu_memory {
 	bool maps;      /* what was seen is in the kernel's maps of its slot */
 	uint64_t on_ns, end_ns, next_tick_ns, next_raise_ns;
 	/* At the last tick; the last one at the last raise. */
-	uint64_t looked_ns, cpu_before, run_before, hits_before, run_at_raise;
+	uint64_t looked_ns, cpu_before, run_before, hits_before, stacks_at_raise;
 	uint64_t cost_ns, time_ns;   /* what the probes took of the target's time, of its CPU time or what went by */
 	uint64_t lost;               /* stacks that there was no memory for */
 	struct accumulator stacks;   /* no counters */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What bpf/memory/torch.bpf.c and the daemon share: the memory that PyTorch's caching allocator has given out, by block,
- * by the stack that took it, and by device.
+ * What bpf/memory/torch.bpf.c and the daemon share: the memory that PyTorch's caching allocator has given out, by
+ * block, by the stack that took it, and by device.
  *
  * Source: c10::reportMemoryUsageToProfiler(ptr, alloc_size, total_allocated, total_reserved, device) and
- * c10::reportOutOfMemoryToProfiler(alloc_size, total_allocated, total_reserved, device), c10/core/Allocator.h of PyTorch
- * 1.9 and later (the second: 1.12 and later). The allocator for CUDA calls the first under its lock after each block that
- * it gives out (alloc_size > 0) and takes back (alloc_size < 0), with the device's totals after it. A c10::Device is two
- * int8_t in one register: type, and index (c10/core/Device.h, DeviceType.h).
+ * c10::reportOutOfMemoryToProfiler(alloc_size, total_allocated, total_reserved, device), c10/core/Allocator.h of
+ * PyTorch 1.9 and later (the second: 1.12 and later). The allocator for CUDA calls the first under its lock after each
+ * block that it gives out (alloc_size > 0) and takes back (alloc_size < 0), with the device's totals after it. A
+ * c10::Device is two int8_t in one register: type, and index (c10/core/Device.h, DeviceType.h).
  */
 #ifndef STAKEOUT_TORCH_ABI_H
 #define STAKEOUT_TORCH_ABI_H
@@ -93,11 +93,12 @@ struct so_torch_slot {
 	__u64 hits;                  /* of both probes */
 	__u64 stacks;                /* taken */
 	__u64 skipped;               /* not taken, by the budget */
-	__u64 lost;    /* stacks that there was no room for: in the ring, or among the sites; or no buffer */
-	__u64 hidden;  /* calls of threads that the target's user may not look into */
-	__u64 strange; /* calls with no sizes */
-	__u64 full;    /* devices that there was no room for */
-	__u64 run_ns;  /* what the programs took, with the stacks */
+	__u64 lost;      /* stacks that there was no room for: in the ring, or among the sites; or no buffer */
+	__u64 hidden;    /* calls of threads that the target's user may not look into */
+	__u64 strange;   /* calls with no sizes */
+	__u64 full;      /* devices that there was no room for */
+	__u64 stacks_ns; /* what taking stacks took */
+	__u64 run_ns;    /* what the programs took, with the stacks */
 };
 
 /* A record of the ring of stacks, SO_RECORD_TORCH: behind the record of a site's stack. */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""stakeout memory --gpu against a program that counts itself, on a stand-in for PyTorch's libc10 and on the true one."""
+"""stakeout memory --gpu against a program that counts itself, on a stand-in for libc10 and on the true one."""
 import glob
 import json
 import os
@@ -76,6 +76,22 @@ def report(daemon, pid, seconds=0.5, *arguments):
     return json.loads(done.stdout)
 
 
+def look(daemon, pid, seconds):
+    """The client, which goes on."""
+    return spawn(
+        [STAKEOUT, "--socket", daemon.socket, "memory", "-p", pid, "--gpu", "-d", seconds, "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def answer_of(client):
+    out, err = client.communicate(timeout=120)
+    assert client.returncode == 0, err
+    return json.loads(out)
+
+
 def by_function(answer):
     """Sums over the lines of each function."""
     sums = {}
@@ -128,7 +144,7 @@ def check_script(library):
     said = daemon.client("memory", "-p", program.pid, "--gpu", "-d", 0.5).stdout
     assert re.search(r"^OUT OF MEMORY 8 times on CUDA 0: the last for 7\.0 MB", said, re.M), said
     assert re.search(r"^most of what was refused was asked for by play_round \(py_gpu_memory", said, re.M), said
-    assert re.search(r"^ +\d+\.\d MB were in use then by (keep_activations|keep_gradients|cache_result) ", said, re.M), said
+    assert re.search(r"^ +\d+\.\d MB were in use then by (keep_|cache_result )", said, re.M), said
     program.end()
 
 
@@ -178,7 +194,8 @@ def test_pytorch_itself():
 def test_a_leak_is_named():
     program, daemon = Program("leak", 1), Daemon()
     first, began = program.ask(), time.monotonic()
-    answer = json.loads(daemon.client("memory", "-p", program.pid, "--gpu", "-d", LEAK_S, "--json").stdout)
+    client = look(daemon, program.pid, LEAK_S)
+    answer = answer_of(client)
     last, ended = program.ask(), time.monotonic()
     live = [account["functions"]["cache_result"]["live"] for account in (first, last)]
     rate = (live[1] - live[0]) / (ended - began)
@@ -191,26 +208,21 @@ def test_a_leak_is_named():
     program.end()
 
 
-@timeout(300)
-def test_churn_is_not_accused():
-    """It allocates as much as a leak, and keeps nothing."""
-    programs, daemon = [Program("churn", 1 + i) for i in range(20 if LONG else 4)], Daemon()
-    clients = [
-        spawn(
-            [STAKEOUT, "--socket", daemon.socket, "memory", "-p", program.pid, "--gpu", "-d", 12, "--json"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for program in programs[:16]
-    ]
+def look_at_churn(daemon, programs):
+    clients = [look(daemon, program.pid, 12) for program in programs]
     for client in clients:
-        out, err = client.communicate(timeout=120)
-        assert client.returncode == 0, err
-        answer = json.loads(out)
+        answer = answer_of(client)
         assert answer["verdict"] == "not growing" and answer["line"] is None, answer
         assert not any(line["keeps"] for line in answer["lines"]), answer["lines"]
         assert sum(line["allocations"] for line in answer["lines"]) > 10, answer
+
+
+@timeout(300)
+def test_churn_is_not_accused():
+    """It allocates as much as a leak, and keeps nothing: in 20 of 20 runs, or in 4 of 4."""
+    programs, daemon = [Program("churn", 1 + i) for i in range(10 if LONG else 4)], Daemon()
+    for _ in range(2 if LONG else 1):
+        look_at_churn(daemon, programs)
     for program in programs:
         program.end()
 
@@ -254,16 +266,19 @@ def test_more_than_can_be_looked_at():
     program, daemon = Program("fast"), Daemon()
     attach(daemon, program.pid)
     time.sleep(5)
+    program.ask()
     answer = report(daemon, program.pid)
     assert answer["skipped"] > answer["stacks"] > 0, answer
     [device] = answer["devices"]
     taken = sum(line["allocations"] for line in answer["lines"] if line["line"] != "[no-stack-taken]")
     [rest] = [line for line in answer["lines"] if line["line"] == "[no-stack-taken]"]
-    assert taken + rest["allocations"] >= device["allocations"] - 2, (taken, rest, device)
-    assert abs(taken - answer["stacks"]) <= 2 and abs(rest["allocations"] - answer["skipped"]) <= 2, answer
-    # One block at most is under way.
-    assert device["allocated_before_bytes"] <= BEFORE + 4096 and device["replaced"] == 0, device
-    assert device["allocations"] - device["frees"] in (0, 1), device
+    assert taken == answer["stacks"] and rest["allocations"] == answer["skipped"], (taken, rest, answer)
+    assert taken + rest["allocations"] == device["allocations"], (taken, rest, device)
+    # When it began one block may have been under way.
+    assert device["frees"] - device["allocations"] in (0, 1), device
+    assert device["allocated_bytes"] == device["allocated_before_bytes"] == device["replaced"] == 0, device
+    assert device["peak_allocated_bytes"] == 1 << 20, device
+    assert rest["in_use_bytes"] == 0 and not any(line["in_use_bytes"] for line in answer["lines"]), answer["lines"]
     program.end()
 
 

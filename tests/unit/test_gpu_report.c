@@ -197,6 +197,22 @@ static void a_leak_below_steps_is_named(void **state)
 	gpu_report__clear(&report);
 }
 
+static void no_stack_is_no_line(void **state)
+{
+	_cleanup_free_ char *readings = series(1);
+	struct gpu_report report;
+	struct made m = begin();
+	struct so_error err;
+
+	for (int64_t span = 0; span < 20; span++)
+		add(&m, &m.none, 1, span, (uint64_t[TORCH_VALUES]){ [TORCH_IN_USE_OBJECTS] = 10, [TORCH_IN_USE] = MB });
+	assert_int_equal(end(&m, one_device, readings, "1", &report, &err), 0);
+	assert_int_equal(report.growth.verdict, GROWTH_STEADY);
+	assert_true(memory_line__keeps(&report.lines->lines[0]));
+	assert_null(gpu_report__culprit(&report));
+	gpu_report__clear(&report);
+}
+
 static void what_was_only_refused_has_its_line(void **state)
 {
 	_cleanup_free_ char *readings = series(0);
@@ -222,7 +238,8 @@ static void where_there_is_no_pytorch(void **state)
 	struct so_error err = { .text = "" };
 
 	assert_int_equal(end(&m, "[]", "", "0", &report, &err), -ENOTSUP);
-	assert_string_equal(err.text, "process 7: PyTorch is not loaded (no libc10.so is mapped)");
+	assert_string_equal(err.text, "process 7: PyTorch is not loaded (no libc10.so is mapped): 'stakeout cuda' "
+				      "counts memory by CUDA call");
 	gpu_report__clear(&report);
 	m = begin();
 	profile_builder__comment(m.b, "gpu.problem", "libc10.so is of a PyTorch before 1.9");
@@ -275,6 +292,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lows),
 		cmocka_unit_test(a_leak_below_steps_is_named),
+		cmocka_unit_test(no_stack_is_no_line),
 		cmocka_unit_test(what_was_only_refused_has_its_line),
 		cmocka_unit_test(where_there_is_no_pytorch),
 		cmocka_unit_test(nothing_yet),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A program whose memory on GPUs is known: `py_gpu_memory.py LIBC10 script|die|leak|churn|fast|fork|late [MB_A_SECOND]`.
+"""A program whose memory on GPUs is known: `py_gpu_memory.py LIBC10 MODE [MB_A_SECOND]`, of the modes script, die,
+leak, churn, fast, fork and late.
 
 Says "ready", then for each line on standard input what it has counted by itself, as JSON. `script` does one round of a
 scripted sequence for each, and `die` ends after one.
@@ -134,13 +135,11 @@ def run_steadily(mode, rate, gpu):
 
 
 def run_fast(library, gpu):
-    """As many as the CPU can."""
-    block = cache_result(gpu, 4096)
-    while True:
+    """As many as the CPU can, until it is asked; then nothing more."""
+    while not asked(0):
         library.report_many(20000, 1 << 20)
-        if asked(0):
-            say([gpu], calls=0)
-    give_back(block)
+    say([gpu])
+    asked(None)
 
 
 def main():

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the files of gpu_memory.h have in common. With the engine's lock. */
+#ifndef STAKEOUT_GPU_MEMORY_INTERNAL_H
+#define STAKEOUT_GPU_MEMORY_INTERNAL_H
+
+#include "daemon/targets/gpu_memory.h"
+
+/* gpu_memory_processes.c. NULL: it is not known. */
+struct gpu_memory_process *gpu_memory_find_process(const struct target_gpu_memory *memory, pid_t pid);
+/* Asks for scans of those that may have a libc10 by now; takes the probes of those away that have ended. */
+void gpu_memory_look_at_processes(struct gpu_memory *g, struct target *t);
+
+/* gpu_memory.c: a reading of the devices and of what it costs, as at each tick. Of a target that is watched. */
+void gpu_memory_look(struct gpu_memory *g, struct target *t, uint64_t now_ns);
+
+#endif
