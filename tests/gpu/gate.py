@@ -6,6 +6,7 @@ that whoever attaches meanwhile sees the steps asked for and nothing else.
     steps N        runs N steps: {"step_ns": [of each]}
     profile        torch.profiler begins
     trace PATH     torch.profiler ends and writes its trace: {}
+    memory         {"allocated": bytes, "reserved": bytes}, of the current device, as torch.cuda says
     quit
 """
 import argparse
@@ -98,6 +99,10 @@ def _serve(step, device, answers):
             profiler.stop()
             profiler.export_chrome_trace(argument)
             answers.send({})
+        elif word == "memory":
+            import torch  # pylint: disable=C0415
+
+            answers.send({"allocated": torch.cuda.memory_allocated(), "reserved": torch.cuda.memory_reserved()})
         elif word == "quit":
             break
         else:

@@ -305,6 +305,8 @@ class TrainingTest(unittest.TestCase):
 
         run.compare = types.SimpleNamespace(**{**vars(compare), "Trace": Trace})
         run.harness.Daemon = lambda: types.SimpleNamespace(socket=socket, request=request, stop=lambda: 0)
+        # There is no memory of a GPU to compare.
+        run.check_memory = lambda training, daemon, n: ""
         run.Training = functools.partial(run.Training, arguments=("--device", "cpu"))
         with open(answer, "w", encoding="utf-8") as f:
             json.dump(report, f)
