@@ -444,6 +444,7 @@ int main(int argc, char **argv)
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
 	raise_file_limit();
 	ret = run(&options, rules, &err);
+	memory_helper__kill_all();
 	remove_private_dir(&options);
 	ret = ret ? fail(&options, ret, &err) : EXIT_SUCCESS;
 	daemon_options__release(&options);

@@ -34,10 +34,6 @@ static void print_verdict(const struct gpu_report *r, FILE *out)
 	const struct memory_line *line = gpu_report__culprit(r);
 	double cache_rate = g->file_rate - g->rate;
 
-	if (!r->n_devices) {
-		fputs("no memory of a GPU was taken or given back meanwhile\n", out);
-		return;
-	}
 	fputs(growth__word(g->verdict), out);
 	if (g->verdict == GROWTH_UNKNOWN) {
 		fprintf(out, ": %zu readings in %.1f s are too few (-d 20)\n", g->points, g->seconds);
@@ -178,10 +174,27 @@ static void print_limits(const struct gpu_report *r, FILE *out)
 			r->full);
 }
 
+/* What it has is said with each block, so of a program that keeps what it has nothing is known. */
+static void print_nothing(const struct gpu_report *r, FILE *out)
+{
+	fprintf(out,
+		"process %ld, %.1f s: PyTorch's allocator neither gave out nor took back a block of a GPU's memory, so "
+		"what it "
+		"has is not known: a graph that is replayed takes none, and the backend cudaMallocAsync does not "
+		"report "
+		"any (stakeout cuda has its calls)\n",
+		r->pid, (double)r->in_use->duration_ns / 1e9);
+}
+
 void gpu_report__print(const struct gpu_report *r, unsigned top, FILE *out)
 {
 	double allocated = 0, reserved = 0, earlier = 0;
 
+	if (!r->n_devices) {
+		print_nothing(r, out);
+		print_limits(r, out);
+		return;
+	}
 	for (size_t i = 0; i < r->n_devices; i++) {
 		if (r->devices[i].gone)
 			continue;

@@ -120,6 +120,12 @@ static int add_up(struct step_callers *c, const struct visit *visits, size_t n)
 	return 0;
 }
 
+/* Of one that could have run, it is not known where: the state is that of a part of the time between two looks. */
+static bool is_known(const struct profile_sample *sample)
+{
+	return !sample->state || strcmp(sample->state, "runnable") != 0;
+}
+
 static int measure(struct step_callers *c, const struct steps_place *place)
 {
 	const struct profile *profile = c->steps->profile;
@@ -128,7 +134,7 @@ static int measure(struct step_callers *c, const struct steps_place *place)
 	int ret = visits ? 0 : -ENOMEM;
 
 	for (size_t i = 0; !ret && i < profile->n_samples; i++)
-		if (steps__takes(c->steps, &profile->samples[i]))
+		if (steps__takes(c->steps, &profile->samples[i]) && is_known(&profile->samples[i]))
 			ret = take_visit(c, place, &profile->samples[i], &visits[n++]);
 	if (!ret && n)
 		qsort(visits, n, sizeof(*visits), compare_visits);

@@ -2,6 +2,7 @@
 #include "daemon/os/memory_helper.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,20 +33,41 @@ struct answer {
 };
 
 struct memory_helper {
-	struct memory_helper *next;
+	struct memory_helper *next;           /* of those that are idle */
+	struct memory_helper *before, *after; /* of all */
 	struct helper_process process;
 	int fd;
 };
 
 static struct {
 	pthread_mutex_t lock;
-	struct memory_helper *idle;
+	struct memory_helper *idle, *all;
 	unsigned n_idle, n_starting;
 	bool enabled;
 } helpers = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
+static void list(struct memory_helper *h)
+{
+	pthread_mutex_lock(&helpers.lock);
+	h->after = helpers.all;
+	if (h->after)
+		h->after->before = h;
+	helpers.all = h;
+	pthread_mutex_unlock(&helpers.lock);
+}
+
+static void unlist(struct memory_helper *h)
+{
+	pthread_mutex_lock(&helpers.lock);
+	if (h->after)
+		h->after->before = h->before;
+	*(h->before ? &h->before->after : &helpers.all) = h->after;
+	pthread_mutex_unlock(&helpers.lock);
+}
+
 static void end_helper(struct memory_helper *h)
 {
+	unlist(h);
 	close(h->fd);
 	helper_process__end(&h->process);
 	free(h);
@@ -66,6 +88,8 @@ static struct memory_helper *start_helper(void)
 		free(TAKE_PTR(h));
 	}
 	close(pair[1]);
+	if (h)
+		list(h);
 	return h;
 }
 
@@ -180,6 +204,16 @@ void memory_helper__replenish(void)
 	if (failed)
 		say_none();
 	pthread_attr_destroy(&attr);
+}
+
+void memory_helper__kill_all(void)
+{
+	pthread_mutex_lock(&helpers.lock);
+	helpers.enabled = false;
+	for (struct memory_helper *h = helpers.all; h; h = h->after)
+		if (h->process.pid > 0)
+			kill(h->process.pid, SIGKILL);
+	pthread_mutex_unlock(&helpers.lock);
 }
 
 void memory_helper__enable(bool now)

@@ -44,6 +44,22 @@ struct python_image {
 };
 
 /*
+ * Loops of CPython 3.8 to 3.13, as measured, have 34 to 56 KB. Where 3.14 was built to jump from function to function, what
+ * has the loop's name only begins these.
+ */
+#define PYTHON_IMAGE_LEAST_LOOP 8192u
+
+/* Whether the loop that is known fetches all instructions. */
+static inline bool python_image__has_whole_loop(const struct python_image *image)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < image->n_loops; i++)
+		bytes += image->loops[i].high - image->loops[i].low;
+	return bytes >= PYTHON_IMAGE_LEAST_LOOP;
+}
+
+/*
  * Whether the low half of an address lies in the interpreter's loop. bias: process address minus ELF virtual address.
  */
 static inline bool python_image__is_loop(const struct python_image *image, uint64_t bias, uint32_t low_half)

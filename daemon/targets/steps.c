@@ -13,18 +13,13 @@
 
 #define MAX_INSTRUCTIONS 65536 /* of a code object, that are looked through for a line */
 
-bool steps__is_fetch(struct target *t, unsigned mark, const struct process *p, uint32_t at)
+bool steps__is_fetch(const struct target *t, unsigned mark, const struct process *p, uint32_t at)
 {
-	struct python_mark *python = &t->marks[mark].python;
+	const struct python_image *image = p && p->python_file ? p->python_file->python : NULL;
 
-	if (!python->place.file[0] || !p || !p->python_file || !p->python_file->python)
+	if (!t->marks[mark].python.place.file[0] || !image || !python_image__has_whole_loop(image))
 		return true;
-	/* Of an interpreter whose loop has further parts, unknown ones, nothing is left out. */
-	if (python_image__is_loop(p->python_file->python, p->python_bias, at))
-		python->loop_seen = true;
-	else if (python->loop_seen)
-		return false;
-	return true;
+	return python_image__is_loop(image, p->python_bias, at);
 }
 
 void steps__add(struct target *t, unsigned mark, const struct stack_sample *sample)

@@ -21,7 +21,7 @@
  * Whether a mark's watchpoint was met by the interpreter's loop, which fetches the instruction, and not by what rewrites
  * it (specialisation). at: the low half of the address of what met it. True where that is not known.
  */
-bool steps__is_fetch(struct target *t, unsigned mark, const struct process *process, uint32_t at);
+bool steps__is_fetch(const struct target *t, unsigned mark, const struct process *process, uint32_t at);
 
 /* With the engine's lock. mark: below SO_MARKS. */
 void steps__add(struct target *t, unsigned mark, const struct stack_sample *sample);

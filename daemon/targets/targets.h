@@ -65,7 +65,6 @@ struct python_mark {
 		struct mark_probe *probe;
 	} threads[PYTHON_STEP_PLACES];
 	unsigned n_places, n_threads;
-	bool loop_seen; /* it was entered by a fetch of the interpreter's loop */
 };
 
 /* A function whose entries are counted: mark 0 begins a step, the others are those of struct attach_options.counted. */

@@ -25,10 +25,12 @@
 
 /*
  * Frames lie behind one another from 3.11 on, the caller's before its own. So what lies before a frame is read with it:
- * a read costs more than its bytes do.
+ * a read costs more than its bytes do. Not beyond the frame's page: what is there may be none of Python's, and whoever
+ * reads it from user space may have to wait for it.
  */
 #define PY_WINDOW_WORDS 64u
 #define PY_BEHIND_BYTES ((PY_WINDOW_WORDS - 1) * 8)
+#define PY_PAGE_BYTES   4096u
 
 struct so_python_walk {
 	__u64 thread; /* thread state */
@@ -264,7 +266,9 @@ static __always_inline bool py_read_frame(struct so_python_walk *w, const struct
 		return py_read(w->chunk, bytes, w->frame);
 	if (!w->window_base || off > PY_BEHIND_BYTES) {
 		w->window_base = 0;
-		off = PY_BEHIND_BYTES;
+		off = w->frame & (PY_PAGE_BYTES - 1);
+		if (off > PY_BEHIND_BYTES)
+			off = PY_BEHIND_BYTES;
 		if (!py_read(w->window, sizeof(w->window), w->frame - off))
 			return py_read(w->chunk, bytes, w->frame);
 		w->window_base = w->frame - off;

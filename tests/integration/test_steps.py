@@ -272,11 +272,11 @@ def test_episodes():
     assert abs(said["mean"] - 19) < 5, said
     text = run([STAKEOUT, "steps", path, "--episode", "py_episodes.py:reset"]).stdout
     assert re.search(r"Steps in an episode: \d+ whole, from one arrival at py_episodes.py:\d+ to the next, by samples, within", text), text
-    # 60 ms a reset, 5 ms a step, of which there are 19 to a reset.
+    # 60 ms a reset, 5 ms a step, of which there are 19 to a reset; each may lose its CPU just before its end, and then takes longer.
     said = json.loads(run([STAKEOUT, "steps", path, "--callers", "py_episodes.py:compute", "--json"]).stdout)["callers"]
     stepping, resetting = said["callers"]
     assert stepping["caller"].startswith("env_step (py_episodes.py:") and resetting["caller"].startswith("reset (py_episodes.py:"), said
-    assert abs(stepping["share"] - 95 / 155) < 0.05 and 20 <= resetting["arrivals"] <= 75, said
+    assert 95 / 155 - 0.06 < stepping["share"] < 95 / 155 + 0.1 and 20 <= resetting["arrivals"] <= 45, said
     refused = run([STAKEOUT, "steps", path, "--episode", "py_episodes.py:main"])
     assert refused.returncode == 1 and re.search("no sample shows|come to less than twice", refused.stderr), refused.stderr
 
