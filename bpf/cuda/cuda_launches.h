@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Which launch a call waits for: the last one into the stream before it, by any thread of the process. Of a wait for an
- * event, the last one before the event was recorded; of one for the device, the process's last one, whatever its device.
+ * event, the last one before the event was recorded; of one for the device, the process's last one, whatever its
+ * device.
  *
  * What is not seen counts for nothing: a launch is named only if all since then were seen that are of its kind.
  */

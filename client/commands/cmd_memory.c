@@ -234,7 +234,9 @@ int cmd_memory(const struct globals *globals, int argc, char **argv)
 	const struct option_entry entries[] = {
 		{ OPTION_PID, 'p', "pid", "PID", &request.pid, "the process; or its name, or its script's" },
 		{ OPTION_DURATION, 'd', "duration", "SECONDS", &request.duration_s, "how long (60): 20, 5m" },
-		{ OPTION_ON, 0, "so-far", NULL, &request.so_far, "at once, of all the time since 'attach --memory'\nor --gpu-memory" },
+		{ OPTION_ON, 0, "so-far", NULL, &request.so_far,
+		  "at once, of all the time since 'attach --memory'\n"
+		  "or --gpu-memory" },
 		{ OPTION_ON, 0, "gpu", NULL, &request.gpu,
 		  "of GPUs instead: what PyTorch has allocated and cached,\nby the line that asked for it" },
 		{ OPTION_NUMBER, 0, "top", "N", OPTION_RANGE(&request.top, 1, 100000), "rows of the table (10)" },

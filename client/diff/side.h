@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One side of a comparison: what its profiles have of each function, line, category, phase and CUDA API, by block. A block is a
- * stretch of time of one run; a profile without times is one block.
+ * One side of a comparison: what its profiles have of each function, line, category, phase and CUDA API, by block. A
+ * block is a stretch of time of one run; a profile without times is one block.
  */
 #ifndef STAKEOUT_CLIENT_DIFF_SIDE_H
 #define STAKEOUT_CLIENT_DIFF_SIDE_H

@@ -42,7 +42,10 @@ static bool is_of_allocator(const struct profile_line *line)
 	return strstr(line->filename, "/include/c++/") != NULL;
 }
 
-/* Of a stack without Python, or a script that a just-in-time compiler names, the innermost frame that allocates for itself. */
+/*
+ * Of a stack without Python, or a script that a just-in-time compiler names, the innermost frame that allocates for
+ * itself.
+ */
 size_t memory_line__frame(const struct profile *profile, const struct profile_sample *sample)
 {
 	size_t native = SIZE_MAX;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * For trace.c, which writes threads and steps, trace_process.c, which writes what a whole process has, and trace_calls.c,
- * which writes CUDA calls.
+ * For trace.c, which writes threads and steps, trace_process.c, which writes what a whole process has, and
+ * trace_calls.c, which writes CUDA calls.
  */
 #ifndef STAKEOUT_CLIENT_TRACE_INTERNAL_H
 #define STAKEOUT_CLIENT_TRACE_INTERNAL_H
@@ -55,8 +55,8 @@ void trace__name_track(struct tracer *t, const char *name, size_t length);
  */
 int trace__write_process(struct tracer *t, const struct segment *segments, size_t n);
 /*
- * CUDA calls, on tracks beside the threads', with their kernels, bytes and streams, and an arrow from each launch to the
- * wait that waited for it. -ENOMEM.
+ * CUDA calls, on tracks beside the threads', with their kernels, bytes and streams, and an arrow from each launch to
+ * the wait that waited for it. -ENOMEM.
  */
 int trace__write_calls(struct tracer *t);
 

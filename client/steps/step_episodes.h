@@ -22,8 +22,8 @@ struct step_episodes {
 };
 
 /*
- * place: of a counted function (steps_counted.h) its calls, else as of steps_seen__find(). -ENODATA: less than two resets
- * were seen, in words; -EINVAL; -ENOMEM.
+ * place: of a counted function (steps_counted.h) its calls, else as of steps_seen__find(). -ENODATA: less than two
+ * resets were seen, in words; -EINVAL; -ENOMEM.
  */
 int step_episodes__measure(const struct steps *steps, const char *place, struct step_episodes *out,
 			   struct so_error *err);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a profile that keeps times says of CUDA calls: each that took long, and the launches that such a one waited for. */
+/*
+ * What a profile that keeps times says of CUDA calls: each that took long, and the launches that such a one waited for.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

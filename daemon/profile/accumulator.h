@@ -33,7 +33,10 @@ enum sample_kind {
 	SAMPLE_RUNNABLE,
 	SAMPLE_RUN,
 	SAMPLE_ALLOC, /* bytes of memory that the stack touched first (memory_watch.h), as chosen pages are scaled to */
-	/* The thread began a step then, or entered a counted function (SAMPLE_STEP + its mark, steps.h); without frames. */
+	/*
+	 * The thread began a step then, or entered a counted function (SAMPLE_STEP + its mark, steps.h); without
+	 * frames.
+	 */
 	SAMPLE_STEP,
 	SAMPLE_ENTRY_1,
 	SAMPLE_ENTRY_2,

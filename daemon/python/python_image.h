@@ -44,8 +44,8 @@ struct python_image {
 };
 
 /*
- * Loops of CPython 3.8 to 3.13, as measured, have 34 to 56 KB. Where 3.14 was built to jump from function to function, what
- * has the loop's name only begins these.
+ * Loops of CPython 3.8 to 3.13, as measured, have 34 to 56 KB. Where 3.14 was built to jump from function to function,
+ * what has the loop's name only begins these.
  */
 #define PYTHON_IMAGE_LEAST_LOOP 8192u
 

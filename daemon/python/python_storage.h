@@ -2,8 +2,8 @@
 /*
  * Where the threads of a process keep their thread state: CPython puts it under a pthread key (autoTSSkey), and glibc
  * puts the values of a thread's first 32 keys into the thread's descriptor, to which fsbase points. musl's descriptor
- * has a pointer to a table of all values. What other C libraries do is not known here. From 3.15 on it is a thread-local
- * variable, which lies before the descriptor.
+ * has a pointer to a table of all values. What other C libraries do is not known here. From 3.15 on it is a
+ * thread-local variable, which lies before the descriptor.
  */
 #ifndef STAKEOUT_PYTHON_STORAGE_H
 #define STAKEOUT_PYTHON_STORAGE_H

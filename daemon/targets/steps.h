@@ -18,8 +18,8 @@
 #include "daemon/targets/targets.h"
 
 /*
- * Whether a mark's watchpoint was met by the interpreter's loop, which fetches the instruction, and not by what rewrites
- * it (specialisation). at: the low half of the address of what met it. True where that is not known.
+ * Whether a mark's watchpoint was met by the interpreter's loop, which fetches the instruction, and not by what
+ * rewrites it (specialisation). at: the low half of the address of what met it. True where that is not known.
  */
 bool steps__is_fetch(const struct target *t, unsigned mark, const struct process *process, uint32_t at);
 

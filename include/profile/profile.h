@@ -19,8 +19,8 @@ struct profile_line {         /* one readable frame; a location with inlined fun
 	uint64_t address;
 	bool kernel; /* lies in the kernel's mapping */
 	/*
-	 * A Python frame: no mapping, no address, source file and a line (its own or its function's first) known; or the
-	 * source file is a .py; or "[python:CAUSE]", one that could not be read, without mapping and source file.
+	 * A Python frame: no mapping, no address, source file and a line (its own or its function's first) known; or
+	 * the source file is a .py; or "[python:CAUSE]", one that could not be read, without mapping and source file.
 	 */
 	bool python;
 };

@@ -28,7 +28,7 @@
 /* A probe's cookie: which call (enum so_cuda_api, or SO_CUDA_API_COUNT + enum so_cuda_namer), target and library. */
 #define SO_CUDA_COOKIE(call, slot, library) ((__u64)(library) << 32 | (__u64)(slot) << 16 | (call))
 #define SO_CUDA_COOKIE_CALL(cookie)         ((__u32)(cookie)&0x3fff)
-#define SO_CUDA_COOKIE_PER_THREAD           0x4000ull /* of the call's variant (_ptsz, _ptds): stream 0 is the thread's own */
+#define SO_CUDA_COOKIE_PER_THREAD           0x4000ull /* _ptsz, _ptds: stream 0 is the thread's own */
 #define SO_CUDA_COOKIE_STEPPED              0x8000ull /* the entry's instruction is single-stepped */
 #define SO_CUDA_COOKIE_SLOT(cookie)         ((__u32)((cookie) >> 16) & 0xfff)
 /* Newly placed probes are of the next generation: where an entry has two for a moment, one counts (so_cuda_control). */
@@ -173,8 +173,8 @@ struct so_cuda_slot {
 };
 
 /*
- * Map `cuda_launches`, of targets whose calls are reported by themselves (so_cuda_control.tell_ns): the last launch of a
- * kernel or a graph into a stream, into any of the process's, and before an event's last record.
+ * Map `cuda_launches`, of targets whose calls are reported by themselves (so_cuda_control.tell_ns): the last launch of
+ * a kernel or a graph into a stream, into any of the process's, and before an event's last record.
  */
 enum so_cuda_launches_of {
 	SO_CUDA_LAUNCH_OF_STREAM,

@@ -125,8 +125,8 @@ struct so_count_key {
 };
 
 /*
- * In the place of a stack's hash: the thread came to a place that is counted. Mark 0 is where its program's steps begin,
- * the others are functions that somebody wants counted; mark M is SO_STEP_STACK + M.
+ * In the place of a stack's hash: the thread came to a place that is counted. Mark 0 is where its program's steps
+ * begin, the others are functions that somebody wants counted; mark M is SO_STEP_STACK + M.
  */
 #define SO_STEP_STACK 0x73746570ull
 #define SO_MARKS      4 /* as many as a thread has debug registers */
@@ -134,7 +134,7 @@ struct so_count_key {
 struct so_count {
 	__u64 count;
 	__u32 slot;
-	__u32 at; /* of a mark's (SO_STEP_STACK): the low half of the address that the thread was at */
+	__u32 at;      /* of a mark's (SO_STEP_STACK): the low half of the address that the thread was at */
 	char comm[16]; /* the thread's name when it was first seen with this stack in this window */
 };
 
@@ -158,9 +158,9 @@ struct so_call_record {
 	__u32 missed;       /* others of the slot before it, that came too fast or for which the ring had no room */
 	__u64 begin_ns, ns; /* ns 0: a launch that was not timed */
 	__u64 bytes;
-	__u64 kernel, stream; /* so_cuda_key.kernel; the stream's handle */
-	__u64 awaited_begin_ns; /* of a wait: when the launch that it waited for began, which has a record too; 0: not known */
-	__u32 awaited_tid; /* and the thread that made it */
+	__u64 kernel, stream;   /* so_cuda_key.kernel; the stream's handle */
+	__u64 awaited_begin_ns; /* of a wait: when the launch that it waited for began; 0: not known */
+	__u32 awaited_tid;      /* and the thread that made it */
 	__u32 has_stream;
 };
 

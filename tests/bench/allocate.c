@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Millions of malloc() and free() a second, of 16 to 500 bytes in 10,000 places; one in a thousand is of BYTES, which the
- * C library maps anew where it is large. Thousands of them are counted in a file, as progress.c does. Runs until it is
- * killed. Usage: allocate FILE [BYTES]
+ * Millions of malloc() and free() a second, of 16 to 500 bytes in 10,000 places; one in a thousand is of BYTES, which
+ * the C library maps anew where it is large. Thousands of them are counted in a file, as progress.c does. Runs until it
+ * is killed. Usage: allocate FILE [BYTES]
  */
 #include <fcntl.h>
 #include <stdint.h>

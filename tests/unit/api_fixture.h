@@ -23,7 +23,10 @@ int api_fixture__setup(void **state);
 int api_fixture__setup_impatient(void **state);
 int api_fixture__teardown(void **state);
 
-/* A call without a connection, which must have that status; the answer's JSON is a new reference, or NULL for other types. */
+/*
+ * A call without a connection, which must have that status; the answer's JSON is a new reference, or NULL for other
+ * types.
+ */
 json_t *api_fixture__call(struct fixture *f, uid_t uid, const char *method, const char *path, const char *body,
 			  unsigned status);
 /* The same of an error, whose text must have the words. */

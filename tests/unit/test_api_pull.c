@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Profiles that are pulled (/debug/pprof/profile), and recordings whose client is gone: what a connection's end does. */
+/*
+ * Profiles that are pulled (/debug/pprof/profile), and recordings whose client is gone: what a connection's end does.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A baseline's file: what is written is what is read, it is as small as promised, and what it must not be compared with. */
+/*
+ * A baseline's file: what is written is what is read, it is as small as promised, and what it must not be compared
+ * with.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The walker over made frames: a free-threaded thread's own copy of the instructions, its switched lock, musl's table. */
+/*
+ * The walker over made frames: a free-threaded thread's own copy of the instructions, its switched lock, musl's table.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

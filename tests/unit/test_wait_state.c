@@ -12,6 +12,11 @@
 
 #define MAX_FRAMES 24
 
+/* Of a thread that a free-threaded interpreter has parked, its innermost frames. */
+#define PARKED                                                                              \
+	"k:futex_do_wait k:do_futex libc.so.6:sem_clockwait python3.13t:_PySemaphore_Wait " \
+	"python3.13t:_PyParkingLot_Park "
+
 /*
  * Leaf first, with blanks between: "k:NAME" in the kernel, "p:FILE:NAME" Python, "FILE:NAME" native.
  */
@@ -59,27 +64,17 @@ static const struct {
 	{ "lock",
 	  "k:futex_do_wait k:do_futex libc.so.6:sem_wait python3.11:PyThread_acquire_lock_timed p:threading.py:wait" },
 	/* Free-threaded: a pause, with and without symbols for what is static; an object; the program's own lock. */
+	{ "stop-the-world", PARKED "python3.13t:tstate_wait_attach python3.13t:_Py_HandlePending p:a.py:f" },
+	{ "stop-the-world", PARKED "python3.13t:PyEval_RestoreThread p:a.py:f" },
 	{ "stop-the-world",
-	  "k:futex_do_wait k:do_futex libc.so.6:sem_clockwait python3.13t:_PySemaphore_Wait python3.13t:_PyParkingLot_Park "
-	  "python3.13t:tstate_wait_attach python3.13t:_Py_HandlePending p:a.py:f" },
-	{ "stop-the-world",
-	  "k:futex_do_wait k:do_futex libc.so.6:sem_clockwait python3.13t:_PySemaphore_Wait python3.13t:_PyParkingLot_Park "
-	  "python3.13t:PyEval_RestoreThread p:a.py:f" },
-	{ "stop-the-world",
-	  "k:futex_do_wait k:do_futex libc.so.6:sem_clockwait python3.13t:_PySemaphore_Wait python3.13t:_PyParkingLot_Park "
-	  "python3.13t:PyEvent_WaitTimed python3.13t:stop_the_world python3.13t:gc_collect_main p:a.py:f" },
-	{ "stop-the-world",
-	  "k:futex_do_wait k:do_futex libc.so.6:sem_clockwait python3.13t:_PySemaphore_Wait python3.13t:_PyParkingLot_Park "
-	  "python3.13t:[python3.13t+0x10] python3.13t:_Py_HandlePending p:a.py:f" },
+	  PARKED "python3.13t:PyEvent_WaitTimed python3.13t:stop_the_world python3.13t:gc_collect_main p:a.py:f" },
+	{ "stop-the-world", PARKED "python3.13t:[python3.13t+0x10] python3.13t:_Py_HandlePending p:a.py:f" },
 	{ "object-lock",
 	  "k:futex_do_wait k:do_futex libc.so.6:sem_clockwait python3.13t:_PyParkingLot_Park python3.13t:PyMutex_Lock "
 	  "python3.13t:_Py_HandlePending p:a.py:f" },
-	{ "object-lock",
-	  "k:futex_do_wait k:do_futex libc.so.6:sem_clockwait python3.13t:_PySemaphore_Wait python3.13t:_PyParkingLot_Park "
-	  "python3.13t:_PyMutex_LockTimed python3.13t:_PyMutex_LockSlow python3.13t:_PyCriticalSection_BeginSlow p:a.py:f" },
-	{ "lock",
-	  "k:futex_do_wait k:do_futex libc.so.6:sem_clockwait python3.13t:_PySemaphore_Wait python3.13t:_PyParkingLot_Park "
-	  "python3.13t:_PyMutex_LockTimed python3.13t:lock_PyThread_acquire_lock p:a.py:f" },
+	{ "object-lock", PARKED "python3.13t:_PyMutex_LockTimed python3.13t:_PyMutex_LockSlow "
+				"python3.13t:_PyCriticalSection_BeginSlow p:a.py:f" },
+	{ "lock", PARKED "python3.13t:_PyMutex_LockTimed python3.13t:lock_PyThread_acquire_lock p:a.py:f" },
 	/* Behind Python's frames it is another thing's: a call that has returned to Python waits for no lock of its. */
 	{ "lock", "k:futex_do_wait k:do_futex libc.so.6:sem_wait p:a.py:f python3.11:PyGILState_Ensure" },
 	{ "pipe", "k:pipe_read k:vfs_read libc.so.6:read python3.11:PyEval_RestoreThread" },
