@@ -43,10 +43,9 @@ __u32 highest = 0;
 __u32 highest_random = 0;
 __u64 last_wakeup_ns = 0;
 
-/* What taking a stack needs, too large for BPF's stack. The kernel lets a program of this kind run once on a CPU. */
+/* The kernel lets a program of this kind run once on a CPU. */
 struct buffer {
-	struct so_unwind u;
-	struct so_python_walk w;
+	struct walk_buffer walk;
 	struct so_page_record page;
 	struct pt_regs regs;
 };
@@ -57,25 +56,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct buffer);
 } page_buffers SEC(".maps");
-
-struct walk {
-	struct buffer *b;
-	const struct so_python *p;
-};
-
-static long step(__u32 i, void *ctx)
-{
-	struct walk *w = ctx;
-
-	return uw_step(&w->b->u);
-}
-
-static long step_python(__u32 i, void *ctx)
-{
-	struct walk *w = ctx;
-
-	return py_step(&w->b->w, w->p);
-}
 
 /* A fault's registers are where those of a system call are: what a system call touches has the call's stack. */
 static __always_inline enum so_truncation read_registers(struct buffer *b)
@@ -91,50 +71,30 @@ static __always_inline enum so_truncation read_registers(struct buffer *b)
 		return SO_TRUNC_NO_USER;
 	if ((b->regs.cs & CODE_SEGMENT_RPL) != CODE_SEGMENT_RPL)
 		return SO_TRUNC_NO_USER;
-	copy_regs(b->u.regs, &b->regs);
-	b->u.pc = b->regs.rip;
+	copy_regs(b->walk.u.regs, &b->regs);
+	b->walk.u.pc = b->regs.rip;
 	return b->regs.cs == CODE_SEGMENT_USER64 ? SO_TRUNC_NONE : SO_TRUNC_COMPAT;
-}
-
-static __always_inline __u64 walk_python(struct buffer *b, const struct so_process *process, __u64 hash, __u32 tgid)
-{
-	const struct so_python *all = table_at(pythons_at);
-	struct walk walk = { .b = b };
-
-	b->u.python = 0;
-	b->w.n = 0;
-	b->w.state = SO_PYTHON_STATE_NONE;
-	b->w.flags = 0;
-	if (!process->python.build || !all)
-		return hash;
-	walk.p = &all[(process->python.build - 1) & (SO_MAX_PYTHONS - 1)];
-	b->w.state = SO_PYTHON_STATE_DEPTH;
-	if (!py_begin(&b->w, walk.p, &process->python, bpf_get_current_task_btf()->thread.fsbase))
-		bpf_loop(PY_MAX_STEPS, step_python, &walk, 0);
-	if (b->w.state == SO_PYTHON_STATE_NONE)
-		return hash;
-	return py_stack_hash(hash, b->w.hash, tgid, b->w.flags, b->w.state);
 }
 
 /* The stack into the buffer; returns its hash. */
 static __always_inline __u64 take_stack(struct buffer *b, const struct so_process *process, __u32 tgid)
 {
-	struct walk walk = { .b = b };
+	struct so_unwind *u = &b->walk.u;
 
-	uw_clear(&b->u);
-	b->u.cause = read_registers(b);
-	if (b->u.cause == SO_TRUNC_NONE) {
-		uw_start(&b->u, b->u.pc, process->mappings, process->run);
-		b->u.cpu = bpf_get_smp_processor_id();
-		bpf_loop(SO_MAX_USER_FRAMES + 1, step, &walk, 0);
+	uw_clear(u);
+	u->cause = read_registers(b);
+	if (u->cause == SO_TRUNC_NONE) {
+		uw_start(u, u->pc, process->mappings, process->run);
+		u->cpu = bpf_get_smp_processor_id();
+		walk_native(&b->walk);
 	}
-	return walk_python(b, process, uw_stack_hash(&b->u, tgid), tgid);
+	return walk_python(&b->walk, process, uw_stack_hash(u, tgid), tgid);
 }
 
 /* Two CPUs may both find that it is time; one wake-up more does no harm. */
 static __always_inline __u64 wakeup_of(const struct buffer *b, __u64 now_ns)
 {
-	if (!b->w.n || now_ns - last_wakeup_ns < python_wakeup_ns)
+	if (!b->walk.w.n || now_ns - last_wakeup_ns < python_wakeup_ns)
 		return BPF_RB_NO_WAKEUP;
 	last_wakeup_ns = now_ns;
 	return BPF_RB_FORCE_WAKEUP;
@@ -143,24 +103,8 @@ static __always_inline __u64 wakeup_of(const struct buffer *b, __u64 now_ns)
 static __always_inline bool send(struct buffer *b)
 {
 	struct so_page_record *page = &b->page;
-	struct so_unwind *u = &b->u;
-	__u32 frames = u->n, python = b->w.n;
 
-	if (frames > SO_MAX_USER_FRAMES || python > SO_MAX_PYTHON_FRAMES)
-		return false;
-	bpf_probe_read_kernel(&u->frames[frames], python * sizeof(__u64) * SO_PYTHON_WORDS, b->w.words);
-	u->record.type = SO_RECORD_STACK;
-	u->record.n_user = frames;
-	u->record.n_kernel = 0;
-	u->record.n_python = python;
-	u->record.python = b->w.state;
-	u->record.hash = page->stack;
-	u->record.tgid = page->tgid;
-	u->record.cause = u->cause;
-	u->record.flags = u->flags | b->w.flags;
-	if (bpf_ringbuf_output(&stacks, &u->record,
-			       sizeof(u->record) + (frames + python * SO_PYTHON_WORDS) * sizeof(__u64),
-			       BPF_RB_NO_WAKEUP))
+	if (!walk_send(&b->walk, page->stack, page->tgid, BPF_RB_NO_WAKEUP))
 		return false;
 	return !bpf_ringbuf_output(&stacks, page, sizeof(*page), wakeup_of(b, page->when_ns));
 }

@@ -24,47 +24,25 @@ struct so_torch_slot torch_slots[SO_MAX_SLOTS];
 struct so_torch_site no_site;
 struct so_torch_device no_device;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, SO_MAX_SLOTS);
-	__type(key, __u32);
-	__array(
-		values, struct {
-			__uint(type, BPF_MAP_TYPE_HASH);
-			__uint(map_flags, BPF_F_NO_PREALLOC);
-			__uint(max_entries, SO_TORCH_BLOCKS);
-			__uint(key_size, sizeof(struct so_torch_block_key));
-			__uint(value_size, sizeof(struct so_torch_block));
-		});
-} torch_blocks SEC(".maps");
+/* A hash map for each slot, which the daemon makes with the target. */
+#define PER_SLOT(name, entries, key_type, value_type)                   \
+	struct {                                                        \
+		__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);               \
+		__uint(max_entries, SO_MAX_SLOTS);                      \
+		__type(key, __u32);                                     \
+		__array(                                                \
+			values, struct {                                \
+				__uint(type, BPF_MAP_TYPE_HASH);        \
+				__uint(map_flags, BPF_F_NO_PREALLOC);   \
+				__uint(max_entries, entries);           \
+				__uint(key_size, sizeof(key_type));     \
+				__uint(value_size, sizeof(value_type)); \
+			});                                             \
+	} name SEC(".maps")
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, SO_MAX_SLOTS);
-	__type(key, __u32);
-	__array(
-		values, struct {
-			__uint(type, BPF_MAP_TYPE_HASH);
-			__uint(map_flags, BPF_F_NO_PREALLOC);
-			__uint(max_entries, SO_TORCH_SITES);
-			__uint(key_size, sizeof(struct so_torch_site_key));
-			__uint(value_size, sizeof(struct so_torch_site));
-		});
-} torch_sites SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, SO_MAX_SLOTS);
-	__type(key, __u32);
-	__array(
-		values, struct {
-			__uint(type, BPF_MAP_TYPE_HASH);
-			__uint(map_flags, BPF_F_NO_PREALLOC);
-			__uint(max_entries, SO_TORCH_DEVICES);
-			__uint(key_size, sizeof(struct so_torch_device_key));
-			__uint(value_size, sizeof(struct so_torch_device));
-		});
-} torch_devices SEC(".maps");
+PER_SLOT(torch_blocks, SO_TORCH_BLOCKS, struct so_torch_block_key, struct so_torch_block);
+PER_SLOT(torch_sites, SO_TORCH_SITES, struct so_torch_site_key, struct so_torch_site);
+PER_SLOT(torch_devices, SO_TORCH_DEVICES, struct so_torch_device_key, struct so_torch_device);
 
 /* One call. */
 struct call {
@@ -213,7 +191,7 @@ static __always_inline struct so_torch_site *site_here(struct pt_regs *ctx, stru
 
 	if (!wants_stack(c, refused))
 		return NULL;
-	b = take_buffer(&number);
+	b = walk_take_buffer(&torch_buffers, BUFFERS_A_CPU, &number);
 	if (!b) {
 		add(&c->slot->lost, 1);
 		return NULL;
@@ -226,7 +204,7 @@ static __always_inline struct so_torch_site *site_here(struct pt_regs *ctx, stru
 		if (!site->sent)
 			add(&c->slot->lost, 1);
 	}
-	release_buffer(b);
+	walk_release_buffer(b);
 	charge_stack(c, bpf_ktime_get_ns() - begin_ns);
 	if (site)
 		*stack = hash;

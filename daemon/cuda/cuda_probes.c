@@ -58,16 +58,6 @@ static int on_name(void *context, void *data, size_t size)
 
 /* Loading. */
 
-static int share_maps(struct cuda_bpf *skel, const struct sampler_shared *shared)
-{
-	int ret = bpf_map__reuse_fd(skel->maps.rules, shared->rules);
-
-	ret = ret ?: bpf_map__reuse_fd(skel->maps.shards, shared->shards);
-	ret = ret ?: bpf_map__reuse_fd(skel->maps.processes, shared->processes);
-	ret = ret ?: bpf_map__reuse_fd(skel->maps.stacks, shared->stacks);
-	return ret ?: bpf_map__reuse_fd(skel->maps.tables, shared->globals);
-}
-
 static int set_kind(struct cuda_bpf *skel, enum cuda_probe_kind kind)
 {
 	bool session = kind == CUDA_PROBE_SESSION;
@@ -98,9 +88,7 @@ static int load(const struct sampler_shared *shared, enum cuda_probe_kind kind, 
 	skel->rodata->perf_events = kind == CUDA_PROBE_PERF;
 	ret = set_kind(skel, kind);
 	ret = ret ?: bpf_map__set_max_entries(skel->maps.cuda_buffers, buffers);
-	ret = ret ?: bpf_map__set_max_entries(skel->maps.walk_caches, buffers);
-	ret = ret ?: bpf_map__set_value_size(skel->maps.tables, shared->globals_bytes);
-	ret = ret ?: share_maps(skel, shared);
+	ret = ret ?: sampler__share(shared, skel->obj, buffers);
 	ret = ret ?: cuda_bpf__load(skel);
 	if (ret) {
 		cuda_bpf__destroy(skel);

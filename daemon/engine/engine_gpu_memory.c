@@ -72,20 +72,14 @@ static int build(struct engine *e, struct answer *a, uint8_t **out, size_t *leng
 {
 	const struct engine_snapshot *s = &a->snapshot;
 	const struct torch_profile torch = torch_of(a);
-	const struct profile_source source = { .acc = &s->acc,
-					       .files = e->files,
-					       .main_file = s->main_file,
-					       .since_ns = a->taken.since_ns,
-					       .own_namespaces = s->own_namespaces,
-					       .uid = s->info.uid,
-					       .labels = &s->labels,
-					       .thread_names = &s->thread_names,
-					       .hidden = &s->hidden };
+	struct profile_source source = engine_source(e, s);
 	_cleanup_(profile_builder) struct profile_builder *builder = profile_builder__new_values(
 		s->begin_wall_ns + (a->taken.since_ns - s->begin_ns), a->taken.end_ns - a->taken.since_ns,
 		torch_value_types, TORCH_VALUES, TORCH_IN_USE);
-	int ret = builder ? torch_profile__samples(&source, &torch, builder) : -ENOMEM;
+	int ret;
 
+	source.since_ns = a->taken.since_ns;
+	ret = builder ? torch_profile__samples(&source, &torch, builder) : -ENOMEM;
 	ret = ret ?: add_comments(a, builder);
 	return ret ?: profile_builder__finish(builder, out, length);
 }

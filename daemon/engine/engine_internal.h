@@ -147,6 +147,8 @@ static inline uint64_t engine_cost_ns(const struct engine_snapshot *s)
 }
 
 /* Profiles (engine_profile.c). Without the lock. */
+/* What its samples are named by: without kernel frames, waits and times, which not all have. Points into the snapshot. */
+struct profile_source engine_source(const struct engine *e, const struct engine_snapshot *s);
 /* gzip-compressed pprof; hasty: as struct profile_source has it. -ENOMEM. */
 int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool hasty, uint8_t **out, size_t *length);
 /* When steps began and counted functions were entered (engine_marks.c), as comments. -ENOMEM. */

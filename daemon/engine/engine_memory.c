@@ -65,20 +65,14 @@ static int build(struct engine *e, struct answer *a, uint8_t **out, size_t *leng
 {
 	const struct engine_snapshot *s = &a->snapshot;
 	const struct memory_profile memory = { &a->taken.pages, a->in_use, a->taken.since_ns, a->end_ns };
-	const struct profile_source source = { .acc = &s->acc,
-					       .files = e->files,
-					       .main_file = s->main_file,
-					       .since_ns = a->taken.since_ns,
-					       .own_namespaces = s->own_namespaces,
-					       .uid = s->info.uid,
-					       .labels = &s->labels,
-					       .thread_names = &s->thread_names,
-					       .hidden = &s->hidden };
+	struct profile_source source = engine_source(e, s);
 	_cleanup_(profile_builder) struct profile_builder *builder = profile_builder__new_values(
 		s->begin_wall_ns + (a->taken.since_ns - s->begin_ns), a->end_ns - a->taken.since_ns, memory_value_types,
 		MEMORY_VALUES, MEMORY_IN_USE);
-	int ret = builder ? memory_profile__samples(&source, &memory, builder) : -ENOMEM;
+	int ret;
 
+	source.since_ns = a->taken.since_ns;
+	ret = builder ? memory_profile__samples(&source, &memory, builder) : -ENOMEM;
 	ret = ret ?: add_comments(a, builder);
 	return ret ?: profile_builder__finish(builder, out, length);
 }

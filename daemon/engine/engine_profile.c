@@ -86,29 +86,34 @@ static int add_gpus(struct engine *e, struct profile_builder *b, const struct en
 	return ret;
 }
 
+struct profile_source engine_source(const struct engine *e, const struct engine_snapshot *s)
+{
+	return (struct profile_source){ .acc = &s->acc,
+					.files = e->files,
+					.main_file = s->main_file,
+					.since_ns = s->begin_ns,
+					.own_namespaces = s->own_namespaces,
+					.uid = s->info.uid,
+					.labels = &s->labels,
+					.thread_names = &s->thread_names,
+					.hidden = &s->hidden };
+}
+
 int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool hasty, uint8_t **out, size_t *length)
 {
 	bool wall = s->info.wall;
 	_cleanup_(profile_builder) struct profile_builder *b =
 		wall ? profile_builder__new_wall(s->begin_wall_ns, s->duration_ns, s->period_ns)
 		     : profile_builder__new(s->begin_wall_ns, s->duration_ns, s->period_ns);
-	struct profile_source source = { .acc = &s->acc,
-					 .files = e->files,
-					 .main_file = s->main_file,
-					 .kernel = s->info.kernel ? e->kernel_symbols : NULL,
-					 .since_ns = s->begin_ns,
-					 .own_namespaces = s->own_namespaces,
-					 .uid = s->info.uid,
-					 .labels = &s->labels,
-					 .thread_names = &s->thread_names,
-					 .hidden = &s->hidden,
-					 .waited = e->waited_files,
-					 .timed = s->info.timed,
-					 .hasty = hasty };
+	struct profile_source source = engine_source(e, s);
 	int ret;
 
 	if (!b)
 		return -ENOMEM;
+	source.kernel = s->info.kernel ? e->kernel_symbols : NULL;
+	source.waited = e->waited_files;
+	source.timed = s->info.timed;
+	source.hasty = hasty;
 	ret = wall ? profile_wall__samples(&source, s->period_ns, s->wall_hz, b) : profile_export__samples(&source, b);
 	if (!ret && wall)
 		ret = profile_builder__number(b, "wall_hz", NULL, s->wall_hz);

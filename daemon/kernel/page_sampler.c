@@ -15,16 +15,6 @@ struct page_sampler {
 	bool attached;
 };
 
-static int share_maps(struct pages_bpf *skel, const struct sampler_shared *shared)
-{
-	int ret = bpf_map__reuse_fd(skel->maps.rules, shared->rules);
-
-	ret = ret ?: bpf_map__reuse_fd(skel->maps.shards, shared->shards);
-	ret = ret ?: bpf_map__reuse_fd(skel->maps.processes, shared->processes);
-	ret = ret ?: bpf_map__reuse_fd(skel->maps.stacks, shared->stacks);
-	return ret ?: bpf_map__reuse_fd(skel->maps.tables, shared->globals);
-}
-
 static int load(struct page_sampler *s, const struct sampler_shared *shared)
 {
 	uint64_t salt = 0;
@@ -41,9 +31,7 @@ static int load(struct page_sampler *s, const struct sampler_shared *shared)
 	s->skel->rodata->pythons_at = shared->pythons_at;
 	s->skel->rodata->have_task_pt_regs =
 		libbpf_probe_bpf_helper(BPF_PROG_TYPE_PERF_EVENT, BPF_FUNC_task_pt_regs, NULL) == 1;
-	ret = bpf_map__set_max_entries(s->skel->maps.walk_caches, (uint32_t)libbpf_num_possible_cpus());
-	ret = ret ?: bpf_map__set_value_size(s->skel->maps.tables, shared->globals_bytes);
-	ret = ret ?: share_maps(s->skel, shared);
+	ret = sampler__share(shared, s->skel->obj, (uint32_t)libbpf_num_possible_cpus());
 	return ret ?: pages_bpf__load(s->skel);
 }
 

@@ -287,6 +287,25 @@ void sampler__shared(const struct sampler *s, struct sampler_shared *out)
 	};
 }
 
+static int reuse(struct bpf_object *object, const char *name, int fd)
+{
+	struct bpf_map *map = bpf_object__find_map_by_name(object, name);
+
+	return map ? bpf_map__reuse_fd(map, fd) : -ENOENT;
+}
+
+int sampler__share(const struct sampler_shared *shared, struct bpf_object *object, uint32_t walk_caches)
+{
+	int ret = bpf_map__set_max_entries(bpf_object__find_map_by_name(object, "walk_caches"), walk_caches);
+
+	ret = ret ?: bpf_map__set_value_size(bpf_object__find_map_by_name(object, "tables"), shared->globals_bytes);
+	ret = ret ?: reuse(object, "tables", shared->globals);
+	ret = ret ?: reuse(object, "rules", shared->rules);
+	ret = ret ?: reuse(object, "shards", shared->shards);
+	ret = ret ?: reuse(object, "processes", shared->processes);
+	return ret ?: reuse(object, "stacks", shared->stacks);
+}
+
 struct so_python *sampler__pythons(struct sampler *s)
 {
 	return s->skel->bss->pythons;

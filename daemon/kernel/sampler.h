@@ -31,7 +31,7 @@ struct sampler_handlers {
 	void (*stack)(void *context, const struct so_stack_record *record, const uint64_t *frames);
 	void (*raw)(void *context, const struct so_raw_record *record);
 	void (*call)(void *context, const struct so_call_record *record);
-	void (*page)(void *context, const struct so_page_record *record); /* behind its stack */
+	void (*page)(void *context, const struct so_page_record *record);   /* behind its stack */
 	void (*torch)(void *context, const struct so_torch_record *record); /* behind its stack */
 	void (*event)(void *context, const struct so_event *event);
 	void (*count)(void *context, const struct so_count_key *key, const struct so_count *count);
@@ -39,7 +39,7 @@ struct sampler_handlers {
 
 int sampler__new(const struct sampler_options *options, const struct sampler_handlers *handlers, struct sampler **out,
 		 struct so_error *err);
-/* What the CUDA probes share with the sampler: borrowed descriptors of maps, and places in the map of its globals. */
+/* What other objects that take stacks share with the sampler: borrowed descriptors of maps, and places in the map of its globals. */
 struct sampler_shared {
 	int rules, shards, processes, stacks, globals;
 	uint32_t mappings_at, pythons_at; /* bytes */
@@ -47,6 +47,12 @@ struct sampler_shared {
 	bool have_loop;
 };
 void sampler__shared(const struct sampler *s, struct sampler_shared *out);
+/*
+ * For another object that takes stacks (bpf/walk.h), opened and not loaded: its maps of these names become the sampler's,
+ * and walk_caches has so many entries. -errno. The object's mappings_at and pythons_at are for who has its skeleton.
+ */
+struct bpf_object;
+int sampler__share(const struct sampler_shared *shared, struct bpf_object *object, uint32_t walk_caches);
 
 /* What the handlers get as their context. */
 void sampler__set_context(struct sampler *s, void *context);

@@ -30,16 +30,6 @@ struct torch_link {
 	struct bpf_link *links[2]; /* NULL: none */
 };
 
-static int share_maps(struct torch_bpf *skel, const struct sampler_shared *shared)
-{
-	int ret = bpf_map__reuse_fd(skel->maps.rules, shared->rules);
-
-	ret = ret ?: bpf_map__reuse_fd(skel->maps.shards, shared->shards);
-	ret = ret ?: bpf_map__reuse_fd(skel->maps.processes, shared->processes);
-	ret = ret ?: bpf_map__reuse_fd(skel->maps.stacks, shared->stacks);
-	return ret ?: bpf_map__reuse_fd(skel->maps.tables, shared->globals);
-}
-
 static int load(struct torch_probes *p, const struct sampler_shared *shared)
 {
 	uint32_t buffers = (uint32_t)libbpf_num_possible_cpus() * BUFFERS_A_CPU;
@@ -54,10 +44,8 @@ static int load(struct torch_probes *p, const struct sampler_shared *shared)
 		bpf_program__set_expected_attach_type(p->skel->progs.on_memory, UPROBE_LINKS_MULTI);
 		bpf_program__set_expected_attach_type(p->skel->progs.on_refused, UPROBE_LINKS_MULTI);
 	}
-	ret = bpf_map__set_max_entries(p->skel->maps.walk_caches, buffers);
-	ret = ret ?: bpf_map__set_max_entries(p->skel->maps.torch_buffers, buffers);
-	ret = ret ?: bpf_map__set_value_size(p->skel->maps.tables, shared->globals_bytes);
-	ret = ret ?: share_maps(p->skel, shared);
+	ret = bpf_map__set_max_entries(p->skel->maps.torch_buffers, buffers);
+	ret = ret ?: sampler__share(shared, p->skel->obj, buffers);
 	return ret ?: torch_bpf__load(p->skel);
 }
 
