@@ -22,7 +22,7 @@
 #define DEFAULT_DURATION_S 60
 #define DEFAULT_TOP        10
 #define WAIT_MS            100
-/* After this a process that PyTorch is not seen in is told so. */
+/* After this it is an error if PyTorch was not seen in the process. */
 #define GPU_CHECK_S 2
 /* Of its own samples few are needed: they keep the process's mappings and threads' names up to date. */
 #define RATE_HZ 19

@@ -6,7 +6,7 @@
 
 #define MB         1e6
 #define PER_MINUTE (60 / MB)
-/* Cached memory that grows by less than this part of what is reserved, and than this, a minute, is not told. */
+/* Cached memory that grows by less than this part of what is reserved, and than this, a minute, is not reported. */
 #define CACHE_SHARE 0.05
 #define CACHE_LEAST (1 * MB)
 /* Lines of what was in use when memory was refused. */

@@ -39,7 +39,7 @@ CLEANUP_DEFINE(struct memory_lines *, memory_lines, memory_lines__free)
 
 /* Keeps memory again and again: in both parts of the time, beyond chance. */
 bool memory_line__keeps(const struct memory_line *line);
-/* The frame of a sample that is told: index of profile->lines; SIZE_MAX: it has none. */
+/* The frame by which a sample is reported: index of profile->lines; SIZE_MAX: it has none. */
 size_t memory_line__frame(const struct profile *profile, const struct profile_sample *sample);
 
 #endif

@@ -265,7 +265,7 @@ static void add_point(struct gpu_memory *g, struct target *t, uint64_t now_ns)
 		for (size_t i = 0; i < reading.n_devices; i++) {
 			const struct so_torch_device *d = &reading.devices[i];
 
-			/* Of one that has ended nothing is in use; where all have, what they had is told. */
+			/* Of one that has ended nothing is in use; where all have, what they had is reported. */
 			if (!gpu_memory_find_process(&t->gpu_memory, (pid_t)reading.device_keys[i].tgid))
 				continue;
 			point.anonymous += d->epoch == slot->epoch ? d->low : d->allocated;
