@@ -218,7 +218,7 @@ static __always_inline bool tell_awaited(const struct so_cuda_launch *launch, __
 	record->ns = launch->ns;
 	record->kernel = launch->kernel;
 	record->stream = launch->stream;
-	record->has_stream = 1;
+	record->has_stream = launch->has_stream;
 	bpf_ringbuf_submit(record, 0);
 	return true;
 }

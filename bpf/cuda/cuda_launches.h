@@ -9,6 +9,7 @@
 #ifndef STAKEOUT_BPF_CUDA_LAUNCHES_H
 #define STAKEOUT_BPF_CUDA_LAUNCHES_H
 
+#include "bpf/cuda/cuda_events.h"
 #include "bpf/cuda/cuda_maps.h"
 #include "bpf/cuda/cuda_registers.h"
 
@@ -43,6 +44,7 @@ static __noinline int note_launch(struct so_cuda_call *c, __u64 cookie, __u32 ap
 	launch.stream = c->has_stream ? c->stream : 0;
 	launch.tid = (__u32)bpf_get_current_pid_tgid();
 	launch.api = api;
+	launch.has_stream = c->has_stream;
 	key = launch_key(SO_CUDA_LAUNCH_OF_PROCESS, 0, cookie);
 	bpf_map_update_elem(&cuda_launches, &key, &launch, BPF_ANY);
 	if (c->has_stream) {
@@ -72,8 +74,11 @@ static __noinline int note_recorded(struct so_cuda_call *c, __u64 cookie, __u64 
 	return 0;
 }
 
-/* At the entry of a call that waits. event: of one that waits for an event. */
-static __noinline int find_awaited(struct so_cuda_call *c, __u64 cookie, __u32 kind, __u64 event)
+/*
+ * At the entry of a call that waits. event: of one that waits for an event. since_ns: before that not all was seen that
+ * may have changed what it waits for.
+ */
+static __noinline int find_awaited(struct so_cuda_call *c, __u64 cookie, __u32 kind, __u64 event, __u64 since_ns)
 {
 	struct so_cuda_launch_key key;
 	const struct so_cuda_launch *launch;
@@ -89,7 +94,8 @@ static __noinline int find_awaited(struct so_cuda_call *c, __u64 cookie, __u32 k
 	if (!launch)
 		return 0;
 	unit = unit_of(launch->api);
-	if (!control_of(cookie)->off[unit] && launch->begin_ns > control_of(cookie)->since_ns[unit])
+	if (!control_of(cookie)->off[unit] && launch->begin_ns > control_of(cookie)->since_ns[unit] &&
+	    launch->begin_ns > since_ns)
 		c->awaited = *launch;
 	return 0;
 }
@@ -106,7 +112,8 @@ static __always_inline void note_awaited(struct so_cuda_call *c, const struct ar
 		note_recorded(c, cookie, a->rdi);
 	else if (kind == SO_CUDA_SYNC || kind == SO_CUDA_SYNC_STREAM || kind == SO_CUDA_SYNC_EVENT ||
 		 kind == SO_CUDA_BLOCKING_COPY)
-		find_awaited(c, cookie, kind, a->rdi);
+		find_awaited(c, cookie, kind, a->rdi,
+			     kind == SO_CUDA_SYNC_EVENT ? records_since(control_of(cookie), api) : 0);
 }
 
 #endif

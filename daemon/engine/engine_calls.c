@@ -168,12 +168,23 @@ static int add_missing(struct profile_builder *b, const struct engine_snapshot *
 	return ret;
 }
 
+/* Of what it launches still: those of one that has ended are known. */
+static void learn_names(struct engine *e, const struct engine_snapshot *s)
+{
+	pthread_mutex_lock(&e->lock);
+	if (s->held && s->held->info.state == TARGET_SAMPLING)
+		cuda_taken__learn_names(e->cuda, s->held);
+	pthread_mutex_unlock(&e->lock);
+}
+
 int engine_add_calls(struct engine *e, struct profile_builder *b, const struct engine_snapshot *s)
 {
 	struct call_list list = { .n = 0 };
 	uint64_t missed = 0;
 	int ret = take_calls(s, &list, &missed);
 
+	if (list.n)
+		learn_names(e, s);
 	ret = ret ?: take_kernels(&list);
 	ret = ret ?: add_missing(b, s, missed);
 	ret = ret ?: add_kernels(e, b, &list);

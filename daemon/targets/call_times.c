@@ -5,6 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* No call that ended later has gone. */
+static void let_go(struct call_times *c, uint64_t end_ns)
+{
+	c->gone_ns = end_ns > c->gone_ns ? end_ns : c->gone_ns;
+}
+
 void call_times__add(struct call_times *c, const struct so_call_record *record)
 {
 	struct call_time *call;
@@ -14,12 +20,12 @@ void call_times__add(struct call_times *c, const struct so_call_record *record)
 		c->room = c->ring ? CALL_TIMES_ROOM : 0;
 	}
 	if (!c->ring) {
-		c->gone_ns = record->begin_ns + record->ns;
+		let_go(c, record->begin_ns + record->ns);
 		return;
 	}
 	call = &c->ring[c->next];
 	if (c->n == c->room)
-		c->gone_ns = call->begin_ns + call->ns;
+		let_go(c, call->begin_ns + call->ns);
 	else
 		c->n++;
 	*call = (struct call_time){ .begin_ns = record->begin_ns,

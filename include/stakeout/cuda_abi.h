@@ -195,7 +195,8 @@ struct so_cuda_launch {
 	__u64 ns; /* on the host; 0: it was counted at its entry and not timed */
 	__u64 kernel, stream;
 	__u32 tid;
-	__u32 api;
+	__u16 api;
+	__u16 has_stream;
 };
 
 /* Map `cuda_threads`, a task's storage: the call that a thread is in. Written to by that thread alone. */
