@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "profile/category_verdict.h"
+#include "stakeout/cuda_names.h"
 
 static int refuse(const char *words, const char *why, struct so_error *err)
 {
@@ -60,12 +61,20 @@ static int parse_what(const char *what, size_t length, struct fail_rule *rule, s
 	return 0;
 }
 
-/* A name that does not exist would never fail. */
-static int check_name(const struct fail_rule *rule, const struct category_rules *rules, const struct phases *phases,
+/* A name that does not exist would never fail. Rows have CUDA functions by their base names. */
+static int check_name(struct fail_rule *rule, const struct category_rules *rules, const struct phases *phases,
 		      struct so_error *err)
 {
-	if (rule->total || (rule->kind != ROW_CATEGORY && rule->kind != ROW_PHASE))
+	struct cuda_name cuda;
+
+	if (rule->total || (rule->kind != ROW_CATEGORY && rule->kind != ROW_PHASE && rule->kind != ROW_CUDA))
 		return 0;
+	if (rule->kind == ROW_CUDA) {
+		if (!cuda_names__find(rule->name, strlen(rule->name), &cuda) || cuda.type != CUDA_NAME_API)
+			return refuse(rule->words, "no CUDA function that stakeout watches is called so", err);
+		snprintf(rule->name, sizeof(rule->name), "%s", cuda_names__base(cuda));
+		return 0;
+	}
 	for (size_t i = 0; rule->kind == ROW_CATEGORY && i < category_verdict__count(rules); i++)
 		if (!strcmp(category_verdict__name(rules, i), rule->name))
 			return 0;

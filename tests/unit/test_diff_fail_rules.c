@@ -61,6 +61,7 @@ static void words_that_are_rules(void **state)
 	assert_rule("  category:logging  >  1.5  pp", false, ROW_CATEGORY, "logging", 1.5, true);
 	assert_rule("phase:encode > 0 %", false, ROW_PHASE, "encode", 0, false);
 	assert_rule("cuda:cudaMemcpyAsync > 5 %", false, ROW_CUDA, "cudaMemcpyAsync", 5, false);
+	assert_rule("cuda:cudaLaunchKernel_ptsz > 5 %", false, ROW_CUDA, "cudaLaunchKernel", 5, false);
 	assert_rule("line:step (env.py:12) > 2 %", false, ROW_LINE, "step (env.py:12)", 2, false);
 	/* The last > is the sign: names have some of their own. */
 	assert_rule("function:at::add<float> > 2 %", false, ROW_FUNCTION, "at::add<float>", 2, false);
@@ -94,6 +95,7 @@ static void words_that_are_none(void **state)
 	assert_refused("category: > 3 %", "what may grow");
 	assert_refused("kind:name > 3 %", "what may grow");
 	assert_refused("category:logs > 3 %", "no such category");
+	assert_refused("cuda:cudaMemcpyAsnyc > 3 %", "no CUDA function");
 	assert_refused("phase:decode > 3 %", "no such --phase");
 	snprintf(name, sizeof(name), "function:%0300d > 3 %%", 7);
 	assert_refused(name, "too long");
