@@ -155,16 +155,16 @@ static bool may_see_all(const struct call *call, const struct target_info *info)
 	return may_see(call, info) && (!call->request->caller.uid || !info->hides);
 }
 
-/* Asked after an answer about CUDA was made, which is of all processes: one may have become hidden meanwhile. */
-static int check_sees_all(struct call *call)
+/* Asked also after an answer of all processes was made: one may have become hidden meanwhile. what: "CUDA calls". */
+static int check_sees_all(struct call *call, const char *what)
 {
 	struct target_info info;
 	int ret = target(call, &info);
 
 	if (ret || may_see_all(call, &info))
 		return ret;
-	return so_err(&call->error, -EPERM, "target %u has processes of other users: only root may see its CUDA calls",
-		      call->id);
+	return so_err(&call->error, -EPERM, "target %u has processes of other users: only root may see its %s",
+		      call->id, what);
 }
 
 static int get_status(struct call *call)
@@ -295,7 +295,7 @@ static int answer_profile(struct call *call, enum so_cuda_event event, double la
 	limits__give_of(LIMIT_PROFILES, call->request->caller.uid, 1);
 	if (ret)
 		return ret;
-	ret = event == SO_CUDA_EVENT_COUNT ? 0 : check_sees_all(call);
+	ret = event == SO_CUDA_EVENT_COUNT ? 0 : check_sees_all(call, "CUDA calls");
 	if (ret) {
 		free(bytes);
 		return ret;
@@ -486,10 +486,9 @@ static int answer_memory(struct call *call, int (*read)(struct engine *engine, u
 							uint8_t **out, size_t *length, struct so_error *err))
 {
 	uid_t uid = call->request->caller.uid;
-	struct target_info info;
 	uint8_t *bytes;
 	size_t length;
-	int ret = target(call, &info);
+	int ret = check_sees_all(call, "memory");
 
 	ret = ret ?: limits__wait_profile(uid, &call->error);
 	if (ret)
@@ -498,11 +497,7 @@ static int answer_memory(struct call *call, int (*read)(struct engine *engine, u
 	limits__give_of(LIMIT_PROFILES, uid, 1);
 	if (ret)
 		return ret;
-	/* What is resident over time is all its processes'; one may have become hidden meanwhile. */
-	ret = target(call, &info);
-	if (!ret && !may_see_all(call, &info))
-		ret = so_err(&call->error, -EPERM,
-			     "target %u has processes of other users: only root may see its memory", call->id);
+	ret = check_sees_all(call, "memory");
 	if (ret) {
 		free(bytes);
 		return ret;
@@ -592,7 +587,8 @@ static int get_cuda(struct call *call)
 	if (!ret && api_history__wants_range(call->request))
 		return get_past_cuda(call);
 	if (!ret)
-		ret = engine__cuda(call->api->engine, call->id, &answer, &call->error) ?: check_sees_all(call);
+		ret = engine__cuda(call->api->engine, call->id, &answer, &call->error)
+			      ?: check_sees_all(call, "CUDA calls");
 	if (ret)
 		json_decref(answer);
 	return ret ? ret : answer_cuda(call, answer);

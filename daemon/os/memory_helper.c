@@ -46,9 +46,12 @@ static struct {
 	bool enabled;
 } helpers = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
+/* One that was started while all were killed is no exception. */
 static void list(struct memory_helper *h)
 {
 	pthread_mutex_lock(&helpers.lock);
+	if (!helpers.enabled)
+		kill(h->process.pid, SIGKILL);
 	h->after = helpers.all;
 	if (h->after)
 		h->after->before = h;
