@@ -126,15 +126,43 @@ static int print(const struct steps *steps, const struct phases *phases, const s
 	return ret ?: output__commit(output, err);
 }
 
-/* Where watchpoints do not fire, steps come from samples. */
+/* One more than can be, lest it be overlooked. */
+static void list_counted(struct steps_request *request, bool episode)
+{
+	request->n_counted = 0;
+	if (episode)
+		request->counted[request->n_counted++] = request->episode;
+	for (size_t i = 0; i < request->count.n && request->n_counted <= TARGET_MOST_COUNTED; i++) {
+		size_t at = 0;
+
+		while (at < request->n_counted && strcmp(request->counted[at], request->count.list[i]) != 0)
+			at++;
+		if (at == request->n_counted)
+			request->counted[request->n_counted++] = request->count.list[i];
+	}
+}
+
+/*
+ * What cannot be counted is taken from samples: the episode's function, which may not be one that can be counted, and
+ * then, where watchpoints do not fire, steps.
+ */
 static int look_somehow(const struct globals *globals, struct steps_request *request, struct profile **out,
 			struct so_error *err)
 {
 	int ret = look(globals, request, out, err);
 
+	if (request->episode && !request->by_samples && (ret == -ENOTSUP || ret == -ENOENT || ret == -EEXIST)) {
+		struct so_error first = *err;
+
+		list_counted(request, false);
+		ret = look(globals, request, out, err);
+		if (!ret)
+			message__note("episodes are by samples, as their calls cannot be counted: %s", first.text);
+	}
 	if (ret != -ENOTSUP || !request->step || request->until_slow)
 		return ret;
-	message__note("this machine's watchpoints do not fire: steps are taken from samples");
+	message__note("this machine's watchpoints do not fire: steps are taken from samples%s",
+		      request->count.n ? ", and --count cannot be" : "");
 	request->by_samples = true;
 	return look(globals, request, out, err);
 }
@@ -178,20 +206,13 @@ static int check(const struct steps_request *request, struct so_error *err)
 	if (request->n_counted > TARGET_MOST_COUNTED)
 		return so_err(err, -EINVAL, "at most %d functions can be counted, that of --episode among them",
 			      TARGET_MOST_COUNTED);
+	if (request->by_samples && request->count.n)
+		return so_err(err, -EINVAL, "--count needs each call as it is made, not samples");
 	if (request->by_samples && !request->step)
 		return so_err(err, -EINVAL, "--by-samples needs --step: a line, or a function");
 	return request->by_samples && request->until_slow
 		       ? so_err(err, -EINVAL, "--until-slow needs each step as it begins, not samples")
 		       : 0;
-}
-
-/* One more than can be, lest it be overlooked. */
-static void list_counted(struct steps_request *request)
-{
-	if (request->episode && !request->input)
-		request->counted[request->n_counted++] = request->episode;
-	for (size_t i = 0; i < request->count.n && request->n_counted <= TARGET_MOST_COUNTED; i++)
-		request->counted[request->n_counted++] = request->count.list[i];
 }
 
 /* "2", "2.5", "3x": so many times the 95th percentile. */
@@ -264,7 +285,7 @@ int cmd_steps(const struct globals *globals, int argc, char **argv)
 		return status;
 	/* The steps that a file has are those of the function that it was recorded with. */
 	request.by_samples |= request.input && request.step;
-	list_counted(&request);
+	list_counted(&request, request.episode && !request.input);
 	if (check(&request, &err) || check_factor(&request, &err) ||
 	    phases__new(request.phase_words.list, request.phase_words.n, &request.phases, &err)) {
 		message__error("%s (see stakeout steps --help)", err.text);

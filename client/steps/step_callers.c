@@ -7,12 +7,11 @@
 #include <string.h>
 
 #include "client/render/frame_text.h"
+#include "client/steps/step_numbers.h"
 #include "client/steps/steps_internal.h"
 #include "client/steps/steps_seen.h"
 #include "client/summary/summary_parts.h"
 #include "stakeout/array.h"
-
-#define Z_95 1.96
 
 struct caller {
 	uint32_t name; /* of names */
@@ -120,10 +119,14 @@ static int add_up(struct step_callers *c, const struct visit *visits, size_t n)
 	return 0;
 }
 
-/* Of one that could have run, it is not known where: the state is that of a part of the time between two looks. */
-static bool is_known(const struct profile_sample *sample)
+/*
+ * In the whole steps, by which arrivals are divided. Of a thread that could have run it is not known where it was: the
+ * state is that of a part of the time between two looks.
+ */
+static bool is_in_steps(const struct steps *s, const struct profile_sample *sample)
 {
-	return !sample->state || strcmp(sample->state, "runnable") != 0;
+	return steps__takes(s, sample) && sample->time_ns >= s->begins[0] && sample->time_ns < s->begins[s->n] &&
+	       (!sample->state || strcmp(sample->state, "runnable") != 0);
 }
 
 static int measure(struct step_callers *c, const struct steps_place *place)
@@ -134,7 +137,7 @@ static int measure(struct step_callers *c, const struct steps_place *place)
 	int ret = visits ? 0 : -ENOMEM;
 
 	for (size_t i = 0; !ret && i < profile->n_samples; i++)
-		if (steps__takes(c->steps, &profile->samples[i]) && is_known(&profile->samples[i]))
+		if (is_in_steps(c->steps, &profile->samples[i]))
 			ret = take_visit(c, place, &profile->samples[i], &visits[n++]);
 	if (!ret && n)
 		qsort(visits, n, sizeof(*visits), compare_visits);
@@ -173,7 +176,7 @@ static double interval_of(const struct step_callers *c, const struct caller *cal
 {
 	double period = (double)c->steps->profile->period_ns, part = c->ns > 0 ? caller->ns / c->ns : 0;
 
-	return c->ns > 0 ? Z_95 * sqrt(caller->ran_ns * period * (1 - part)) / c->ns : 0;
+	return c->ns > 0 ? STEP_NUMBERS_Z_95 * sqrt(caller->ran_ns * period * (1 - part)) / c->ns : 0;
 }
 
 void step_callers__print(const struct step_callers *c, FILE *out)

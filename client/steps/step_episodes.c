@@ -2,7 +2,6 @@
 #include "client/steps/step_episodes.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,15 +11,7 @@
 #include "cuda/cuda_text.h"
 #include "stakeout/array.h"
 
-#define Z_95 1.96
-#define BAR  40
-
-static int compare(const void *a, const void *b)
-{
-	size_t x = *(const size_t *)a, y = *(const size_t *)b;
-
-	return (x > y) - (x < y);
-}
+#define BAR 40
 
 /* Steps that begin before then. */
 static size_t count_before(const struct steps *s, int64_t when)
@@ -36,23 +27,15 @@ static void fill_lengths(const struct steps *s, struct step_episodes *e)
 			continue;
 		e->lengths[e->n++] = count_before(s, e->resets.begins[i]) - count_before(s, e->resets.begins[i - 1]);
 	}
-	qsort(e->lengths, e->n, sizeof(*e->lengths), compare);
+	step_numbers__sort(e->lengths, e->n);
 }
 
 static void fill_figures(struct step_episodes *e)
 {
-	double sum = 0, squares = 0, n = (double)e->n;
-
 	e->bar = e->lengths[e->n - 1] / STEP_EPISODES_BARS + 1;
-	for (size_t i = 0; i < e->n; i++) {
-		double length = (double)e->lengths[i];
-
-		sum += length;
-		squares += length * length;
+	for (size_t i = 0; i < e->n; i++)
 		e->histogram[e->lengths[i] / e->bar]++;
-	}
-	e->mean = sum / n;
-	e->interval = e->n > 1 ? Z_95 * sqrt(fmax(0, squares - sum * sum / n) / (n - 1) / n) : 0;
+	e->steps = step_numbers__mean(e->lengths, e->n);
 }
 
 static int find_resets(const struct steps *s, const char *place, struct step_episodes *e, struct so_error *err)
@@ -99,7 +82,7 @@ void step_episodes__clear(struct step_episodes *e)
 
 static size_t quantile(const struct step_episodes *e, double q)
 {
-	return e->lengths[(size_t)ceil(q * (double)e->n) - 1];
+	return step_numbers__quantile(e->lengths, e->n, q);
 }
 
 void step_episodes__print(const struct step_episodes *e, FILE *out)
@@ -117,8 +100,9 @@ void step_episodes__print(const struct step_episodes *e, FILE *out)
 	if (e->resets.n_brief > e->n * STEPS_SEEN_BRIEF)
 		fprintf(out, "%zu stays there, or elsewhere, were seen by one sample alone, so some are two in one\n",
 			e->resets.n_brief);
-	fprintf(out, "mean %.1f +- %.1f, p10 %zu, p50 %zu, p90 %zu, from %zu to %zu\n", e->mean, e->interval,
-		quantile(e, 0.1), quantile(e, 0.5), quantile(e, 0.9), e->lengths[0], e->lengths[e->n - 1]);
+	fprintf(out, "mean %.1f +- %.1f, p10 %zu, p50 %zu, p90 %zu, from %zu to %zu\n", e->steps.mean,
+		e->steps.interval, quantile(e, 0.1), quantile(e, 0.5), quantile(e, 0.9), e->lengths[0],
+		e->lengths[e->n - 1]);
 	for (size_t i = 0; i < STEP_EPISODES_BARS; i++)
 		most = e->histogram[i] > most ? e->histogram[i] : most;
 	for (size_t i = 0; i < STEP_EPISODES_BARS; i++) {
@@ -137,5 +121,5 @@ json_t *step_episodes__json(const struct step_episodes *e)
 		json_array_append_new(lengths, json_integer((json_int_t)e->lengths[i]));
 	return json_pack("{s:s, s:b, s:I, s:I, s:f, s:f, s:o}", "where", e->resets.where, "exact", e->exact,
 			 "within_ns", (json_int_t)e->resets.unsure_ns, "brief_stays", (json_int_t)e->resets.n_brief,
-			 "mean", e->mean, "interval", e->interval, "lengths", lengths);
+			 "mean", e->steps.mean, "interval", e->steps.interval, "lengths", lengths);
 }

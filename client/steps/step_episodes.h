@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "client/steps/steps.h"
+#include "client/steps/step_numbers.h"
 #include "client/steps/steps_seen.h"
 
 #define STEP_EPISODES_BARS 10
@@ -16,8 +17,8 @@ struct step_episodes {
 	bool exact;               /* each reset was counted; else they are by samples */
 	size_t n;                 /* whole ones: from one reset to the next */
 	size_t *lengths;          /* in steps, ascending; owned */
-	double mean, interval;    /* 95 %: the mean +- interval */
-	size_t bar;               /* steps that one bar of the histogram is wide */
+	struct step_mean steps;
+	size_t bar; /* steps that one bar of the histogram is wide */
 	size_t histogram[STEP_EPISODES_BARS];
 };
 

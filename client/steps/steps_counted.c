@@ -2,23 +2,21 @@
 #include "client/steps/steps_counted.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/steps/step_numbers.h"
 #include "client/steps/steps_internal.h"
 #include "client/summary/summary_parts.h"
 #include "profile/step_begins.h"
 #include "stakeout/array.h"
 
-#define COUNTED "stakeout.counted="
-#define Z_95    1.96
-
 /* One function, in the whole steps. */
 struct counted {
 	const char *name;
 	size_t calls;
-	double a_second, a_step, interval;
+	double a_second;
+	struct step_mean a_step;
 	size_t p50, p99, most; /* calls in one step */
 };
 
@@ -27,18 +25,6 @@ static int compare_ns(const void *a, const void *b)
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
 
 	return (x > y) - (x < y);
-}
-
-static int compare_counts(const void *a, const void *b)
-{
-	size_t x = *(const size_t *)a, y = *(const size_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-static const char *counted_name(const char *comment)
-{
-	return strncmp(comment, COUNTED, strlen(COUNTED)) ? NULL : comment + strlen(COUNTED);
 }
 
 static int add_entries(const struct steps *s, const char *text, struct steps_entries *out, size_t *capacity)
@@ -64,7 +50,7 @@ int steps_counted__find(const struct steps *s, const char *name, struct steps_en
 
 	*out = (struct steps_entries){ .n = 0 };
 	for (size_t i = 0; !ret && i < profile->n_comments; i++) {
-		const char *here = counted_name(profile->comments[i]), *of = "";
+		const char *here = step_begins__counted(profile->comments[i]), *of = "";
 		const char *text = step_begins__entries(profile->comments[i], &of);
 
 		counted |= here && !strcmp(here, name);
@@ -85,19 +71,15 @@ int steps_counted__find(const struct steps *s, const char *name, struct steps_en
 /* by_step: of s->n whole steps. */
 static void fill(const struct steps *s, size_t *by_step, struct counted *out)
 {
-	double n = (double)s->n, sum = 0, squares = 0, span_s = (double)(s->begins[s->n] - s->begins[0]) / 1e9;
+	double span_s = (double)(s->begins[s->n] - s->begins[0]) / 1e9;
 
-	for (size_t i = 0; i < s->n; i++) {
-		sum += (double)by_step[i];
-		squares += (double)by_step[i] * (double)by_step[i];
-	}
-	out->calls = (size_t)sum;
-	out->a_second = span_s > 0 ? sum / span_s : 0;
-	out->a_step = sum / n;
-	out->interval = s->n > 1 ? Z_95 * sqrt(fmax(0, squares - sum * sum / n) / (n - 1) / n) : 0;
-	qsort(by_step, s->n, sizeof(*by_step), compare_counts);
-	out->p50 = by_step[(size_t)ceil(0.5 * n) - 1];
-	out->p99 = by_step[(size_t)ceil(0.99 * n) - 1];
+	for (size_t i = 0; i < s->n; i++)
+		out->calls += by_step[i];
+	out->a_second = span_s > 0 ? (double)out->calls / span_s : 0;
+	out->a_step = step_numbers__mean(by_step, s->n);
+	step_numbers__sort(by_step, s->n);
+	out->p50 = step_numbers__quantile(by_step, s->n, 0.5);
+	out->p99 = step_numbers__quantile(by_step, s->n, 0.99);
 	out->most = by_step[s->n - 1];
 }
 
@@ -131,7 +113,7 @@ static int measure_all(const struct steps *s, struct counted **list, size_t *n, 
 
 	*n = *calls = 0;
 	for (size_t i = 0; !ret && i < profile->n_comments; i++) {
-		const char *name = counted_name(profile->comments[i]);
+		const char *name = step_begins__counted(profile->comments[i]);
 
 		if (!name)
 			continue;
@@ -147,6 +129,7 @@ static int measure_all(const struct steps *s, struct counted **list, size_t *n, 
 
 int steps_counted__print(const struct steps *s, FILE *out)
 {
+	const char *lost = profile__comment(s->profile, "entries_lost");
 	_cleanup_free_ struct counted *list = NULL;
 	size_t n, calls;
 	int ret = measure_all(s, &list, &n, &calls);
@@ -159,11 +142,13 @@ int steps_counted__print(const struct steps *s, FILE *out)
 		const struct counted *c = &list[i];
 
 		fprintf(out, " %5.1f %% %10.1f %10.3f  +- %-12.3f %6zu %6zu %6zu  ",
-			calls ? 100 * (double)c->calls / (double)calls : 0, c->a_second, c->a_step, c->interval, c->p50,
-			c->p99, c->most);
+			calls ? 100 * (double)c->calls / (double)calls : 0, c->a_second, c->a_step.mean,
+			c->a_step.interval, c->p50, c->p99, c->most);
 		ret = summary__print_foreign(c->name, out);
 		fputc('\n', out);
 	}
+	if (lost)
+		fprintf(out, "%s more calls of them came too fast to be told: their numbers are larger\n", lost);
 	return ret;
 }
 
@@ -176,11 +161,12 @@ json_t *steps_counted__json(const struct steps *s)
 	for (size_t i = 0; all && i < n; i++) {
 		const struct counted *c = &list[i];
 
-		json_array_append_new(
-			all, json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:I}", "name", c->name, "calls",
-				       (json_int_t)c->calls, "share", calls ? (double)c->calls / (double)calls : 0,
-				       "a_second", c->a_second, "a_step", c->a_step, "interval", c->interval, "p50",
-				       (json_int_t)c->p50, "p99", (json_int_t)c->p99, "max", (json_int_t)c->most));
+		json_array_append_new(all, json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:I}", "name", c->name,
+						     "calls", (json_int_t)c->calls, "share",
+						     calls ? (double)c->calls / (double)calls : 0, "a_second",
+						     c->a_second, "a_step", c->a_step.mean, "interval",
+						     c->a_step.interval, "p50", (json_int_t)c->p50, "p99",
+						     (json_int_t)c->p99, "max", (json_int_t)c->most));
 	}
 	return all;
 }

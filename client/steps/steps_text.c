@@ -78,6 +78,10 @@ static void print_head(const struct steps *s, FILE *out)
 			"%s more began too fast to be told, so durations are of more than one: is that function a "
 			"step?\n",
 			lost);
+	if (profile__comment(s->profile, "steps_unwatched") && !s->seen)
+		fputs("further threads were in that function, or in a counted one, and got no watchpoint: what they "
+		      "enter is not counted\n",
+		      out);
 }
 
 static void print_quantiles(const struct steps *s, FILE *out)
@@ -206,7 +210,8 @@ static json_t *seen_json(const struct steps *s)
 
 json_t *steps__json(const struct steps *s)
 {
-	const char *lost = profile__comment(s->profile, "steps_lost");
+	const char *lost = profile__comment(s->profile, "steps_lost"),
+		   *entries_lost = profile__comment(s->profile, "entries_lost");
 	json_t *quantiles = json_array(), *slow = json_array(), *histogram = json_array(), *causes_list = json_array();
 	struct step_cause causes[STEPS_CAUSES];
 	size_t n_causes = steps__causes(s, causes);
@@ -222,11 +227,13 @@ json_t *steps__json(const struct steps *s)
 		json_array_append_new(slow, slow_json(s, &s->slow[i]));
 	for (size_t i = 0; i < n_causes; i++)
 		json_array_append_new(causes_list, cause_json(s, &causes[i]));
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:f, s:o, s:I, s:o, s:o, s:o}", "pid",
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:o, s:I, s:I, s:I, s:f, s:o, s:I, s:o, s:o, s:o}", "pid",
 			 (json_int_t)s->pid, "tid", (json_int_t)s->tid, "steps", (json_int_t)s->n, "lost",
-			 (json_int_t)(lost ? atoll(lost) : 0), "span_ns", (json_int_t)(s->begins[s->n] - s->begins[0]),
-			 "quantiles", quantiles, "max_ns", (json_int_t)s->sorted[s->n - 1], "first_fifth_ns",
-			 (json_int_t)s->first_ns, "last_fifth_ns", (json_int_t)s->last_ns, "histogram_bin_ns",
-			 s->bin_ns, "histogram", histogram, "slow_steps", (json_int_t)s->n_twice, "causes", causes_list,
-			 "slowest", slow, "by_samples", seen_json(s));
+			 (json_int_t)(lost ? atoll(lost) : 0), "counted_lost",
+			 (json_int_t)(entries_lost ? atoll(entries_lost) : 0), "unwatched",
+			 profile__comment(s->profile, "steps_unwatched") != NULL, "span_ns",
+			 (json_int_t)(s->begins[s->n] - s->begins[0]), "quantiles", quantiles, "max_ns",
+			 (json_int_t)s->sorted[s->n - 1], "first_fifth_ns", (json_int_t)s->first_ns, "last_fifth_ns",
+			 (json_int_t)s->last_ns, "histogram_bin_ns", s->bin_ns, "histogram", histogram, "slow_steps",
+			 (json_int_t)s->n_twice, "causes", causes_list, "slowest", slow, "by_samples", seen_json(s));
 }

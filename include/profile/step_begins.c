@@ -8,6 +8,7 @@
 
 #define COMMENT "stakeout.steps="
 #define ENTRIES "stakeout.entries="
+#define COUNTED "stakeout.counted="
 
 const char *step_begins__text(const char *comment)
 {
@@ -25,6 +26,11 @@ const char *step_begins__entries(const char *comment, const char **name)
 		return NULL;
 	*name = end + 1;
 	return comment + strlen(ENTRIES);
+}
+
+const char *step_begins__counted(const char *comment)
+{
+	return strncmp(comment, COUNTED, strlen(COUNTED)) ? NULL : comment + strlen(COUNTED);
 }
 
 size_t step_begins__count(const char *text)

@@ -31,6 +31,8 @@ CLEANUP_DEFINE(struct step_begins *, step_begins, step_begins__clear)
 const char *step_begins__text(const char *comment);
 /* What stands behind "stakeout.entries=", the same of a counted function; *name: that function. NULL: another one. */
 const char *step_begins__entries(const char *comment, const char **name);
+/* The name of a function that was counted, whether it was entered or not; NULL: the comment says another thing. */
+const char *step_begins__counted(const char *comment);
 /* How many steps that text has, at the most. */
 size_t step_begins__count(const char *text);
 /* -EINVAL: the text is of another form; -ENOMEM. *out is untouched then. */
