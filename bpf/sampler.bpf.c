@@ -727,16 +727,15 @@ static __always_inline int count_mark(__u32 mark, __u64 at)
 		return 0;
 	key.when_ns = bpf_ktime_get_ns();
 	first.slot = process->slot;
-	slot = bpf_map_lookup_elem(&slots, &first.slot);
-	if (is_too_fast(first.slot, SO_STEPS_A_SECOND, key.when_ns >> 30) ||
-	    is_too_fast(SO_MAX_SLOTS, SO_ALL_STEPS_A_SECOND, key.when_ns >> 30)) {
-		if (slot)
-			__sync_fetch_and_add(&slot->steps_lost, 1);
-		return 0;
-	}
 	bpf_get_current_comm(first.comm, sizeof(first.comm));
-	if (bpf_map_update_elem(window, &key, &first, BPF_ANY) && slot)
-		__sync_fetch_and_add(&slot->steps_lost, 1);
+	if (!is_too_fast(first.slot, mark ? SO_ENTRIES_OF(SO_STEPS_A_SECOND) : SO_STEPS_A_SECOND, key.when_ns >> 30) &&
+	    !is_too_fast(SO_MAX_SLOTS, mark ? SO_ENTRIES_OF(SO_ALL_STEPS_A_SECOND) : SO_ALL_STEPS_A_SECOND,
+			 key.when_ns >> 30) &&
+	    !bpf_map_update_elem(window, &key, &first, BPF_ANY))
+		return 0;
+	slot = bpf_map_lookup_elem(&slots, &first.slot);
+	if (slot)
+		__sync_fetch_and_add(mark ? &slot->entries_lost : &slot->steps_lost, 1);
 	return 0;
 }
 

@@ -154,8 +154,10 @@ static void collect_unscanned(void *context, struct process *p)
 	list->pids[list->n++] = p->tgid;
 }
 
-/* Reads the mappings of all of the target's processes. Called with the lock held, which is given up meanwhile. */
-/* The thread of the rules has others to attach. */
+/*
+ * Reads the mappings of all of the target's processes. Called with the lock held, which is given up meanwhile. The
+ * thread of the rules has others to attach.
+ */
 static void scan_all(struct engine *e, struct target *t, bool rule)
 {
 	unsigned patience_ms = rule ? SCANNER_PATIENCE_MS : SCANNER_ATTACH_PATIENCE_MS;
@@ -243,14 +245,15 @@ static int begin_cuda(struct engine *e, struct target *t, const struct attach_op
 	return cuda_targets__begin(e->cuda, t, o->cuda_budget_percent > 0 ? o->cuda_budget_percent : standard, err);
 }
 
-/* What is to be counted; place i is that of mark i. */
+/* What is to be counted: first where steps begin, then the others. */
 struct places {
 	struct step_place list[SO_MARKS];
+	unsigned n;
 };
 
 static void release_places(struct places *places)
 {
-	for (unsigned i = 0; i < SO_MARKS; i++)
+	for (unsigned i = 0; i < places->n; i++)
 		if (places->list[i].fd >= 0)
 			close(places->list[i].fd);
 }
@@ -270,31 +273,26 @@ static int begin_marks(struct engine *e, struct target *t, const struct places *
 {
 	int ret = 0;
 
-	for (unsigned i = 0; !ret && i < SO_MARKS; i++)
+	for (unsigned i = 0; !ret && i < places->n; i++)
 		if (places->list[i].name[0])
-			ret = steps__begin(t, i, e->sampler, &places->list[i], err);
+			ret = steps__begin(t, !i, e->sampler, &places->list[i], err);
 	return ret;
 }
 
 /* Without the lock: files of the target are read. */
-static int find_place(const struct attach_options *o, const char *name, struct step_place *place, struct so_error *err)
-{
-	int ret = python_place__parse(name, &place->python, err);
-
-	if (ret == -ENOENT)
-		return steps__find(o->pid, name, place, err);
-	snprintf(place->name, sizeof(place->name), "%s", name);
-	return ret;
-}
-
 static int find_places(const struct attach_options *o, struct places *places, struct so_error *err)
 {
-	int ret = 0;
+	for (unsigned i = 0; i < SO_MARKS; i++) {
+		struct step_place *place = &places->list[places->n++];
+		int ret;
 
-	for (unsigned i = 0; !ret && i < SO_MARKS; i++)
-		if (mark_name(o, i)[0])
-			ret = find_place(o, mark_name(o, i), &places->list[i], err);
-	return ret;
+		place->fd = -1;
+		snprintf(place->name, sizeof(place->name), "%s", mark_name(o, i));
+		ret = place->name[0] ? python_place__parse(place->name, &place->python, err) : 0;
+		if (ret && ret != -ENOENT)
+			return ret;
+	}
+	return steps__find(o->pid, places->list, places->n, err);
 }
 
 /* What it is to have beside samples. */
@@ -424,8 +422,7 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *id, struct so_error *err)
 {
 	uint64_t called_ns = clock__now_ns();
-	_cleanup_(places) struct places *places =
-		&(struct places){ .list = { { .fd = -1 }, { .fd = -1 }, { .fd = -1 }, { .fd = -1 } } };
+	_cleanup_(places) struct places *places = &(struct places){ .n = 0 };
 	struct proc_info info;
 	int ret = engine_check_options(o, err);
 

@@ -27,6 +27,15 @@ int engine_check_process(const struct attach_options *o, struct proc_info *info,
 	return process_access__check(o->pid, o->caller, err);
 }
 
+static int check_counted(const struct attach_options *o, struct so_error *err)
+{
+	for (unsigned i = 1; i < SO_MARKS - 1; i++)
+		for (unsigned before = 0; o->counted[i][0] && before < i; before++)
+			if (!strcmp(o->counted[i], o->counted[before]))
+				return so_err(err, -EINVAL, "'%s' is to be counted twice", o->counted[i]);
+	return 0;
+}
+
 int engine_check_options(const struct attach_options *o, struct so_error *err)
 {
 	if (o->pid <= 0)
@@ -36,7 +45,7 @@ int engine_check_options(const struct attach_options *o, struct so_error *err)
 			      ENGINE_MIN_RATE_HZ, ENGINE_MAX_RATE_HZ);
 	if (!(o->duration_s >= 0 && o->duration_s <= 1e9))
 		return so_err(err, -EINVAL, "a duration of %g s is out of range", o->duration_s);
-	return 0;
+	return check_counted(o, err);
 }
 
 int engine_check_free(struct engine *e, const struct attach_options *o, struct target **of, struct so_error *err)

@@ -116,6 +116,7 @@ struct engine_snapshot {
 	uint32_t main_file;
 	bool own_namespaces;
 	char counted[SO_MARKS][256]; /* what its marks count, as it was asked for; "": nothing */
+	bool unwatched;              /* some threads had no watchpoint to be had for them */
 	struct python_facts python;
 	struct process_label_table labels; /* a copy */
 	struct thread_names thread_names;  /* a copy */

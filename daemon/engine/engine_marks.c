@@ -46,14 +46,19 @@ static int add_thread(struct profile_builder *b, const struct engine_snapshot *s
 	return fclose(out) ? -ENOMEM : profile_builder__comment(b, mark ? "entries" : "steps", text);
 }
 
-/* A counted function is named, whether it was entered or not. */
+/* A counted function is named, whether it was entered or not; and how many calls were not told. */
 static int add_names(struct profile_builder *b, const struct engine_snapshot *s)
 {
+	bool any = false;
 	int ret = 0;
 
-	for (unsigned i = 1; !ret && i < SO_MARKS; i++)
+	for (unsigned i = 1; !ret && i < SO_MARKS; i++) {
+		any |= s->counted[i][0];
 		if (s->counted[i][0])
 			ret = profile_builder__comment(b, "counted", s->counted[i]);
+	}
+	if (!ret && any && s->slot.entries_lost)
+		ret = profile_builder__number(b, "entries_lost", NULL, s->slot.entries_lost);
 	return ret;
 }
 
@@ -77,6 +82,8 @@ int engine_add_marks(struct profile_builder *b, const struct engine_snapshot *s)
 		qsort(moments, n, sizeof(*moments), compare_moments);
 	if (s->info.timed && s->slot.steps_lost)
 		ret = profile_builder__number(b, "steps_lost", NULL, s->slot.steps_lost);
+	if (!ret && s->info.timed && s->unwatched)
+		ret = profile_builder__number(b, "steps_unwatched", NULL, 1);
 	ret = ret ?: add_names(b, s);
 	for (size_t i = 0, end; !ret && i < n; i = end) {
 		for (end = i + 1;

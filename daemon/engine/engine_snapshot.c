@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "daemon/engine/engine_internal.h"
-#include "daemon/targets/cuda_taken.h"
 #include "daemon/targets/generations.h"
 #include "daemon/os/clock.h"
 
@@ -44,6 +43,8 @@ void engine_subtract_moment(struct engine_snapshot *s, const struct samples_mome
 {
 	s->slot.taken -= from->slot.taken;
 	s->slot.run_ns -= from->slot.run_ns;
+	s->slot.steps_lost -= from->slot.steps_lost;
+	s->slot.entries_lost -= from->slot.entries_lost;
 	for (unsigned i = 0; i < SO_LOSS_COUNT; i++)
 		s->slot.lost[i] -= from->slot.lost[i];
 	s->wall_lost_ns -= from->wall_lost_ns;
@@ -65,6 +66,14 @@ static void leave_out_forgotten(const struct target *t, struct engine_snapshot *
 	s->duration_ns = (t->end_ns ?: clock__now_ns()) - oldest->at_ns;
 }
 
+static void fill_marks(const struct target *t, struct engine_snapshot *s)
+{
+	for (unsigned i = 0; i < SO_MARKS; i++) {
+		memcpy(s->counted[i], t->marks[i].name, sizeof(s->counted[i]));
+		s->unwatched |= t->marks[i].name[0] && target__proper(t)->marks[i].python.unwatched;
+	}
+}
+
 static int take_locked(struct engine *e, uint32_t id, struct caller caller, struct engine_snapshot *s,
 		       struct so_error *err)
 {
@@ -84,11 +93,7 @@ static int take_locked(struct engine *e, uint32_t id, struct caller caller, stru
 		return so_err(err, -ENOMEM, "out of memory");
 	engine_fill_snapshot(t, s);
 	engine_hold_snapshot(t, s);
-	for (unsigned i = 0; i < SO_MARKS; i++)
-		memcpy(s->counted[i], t->marks[i].name[0] ? t->marks[i].name : target__proper(t)->marks[i].name,
-		       sizeof(s->counted[i]));
-	if (s->calls.n)
-		cuda_taken__learn_names(e->cuda, t);
+	fill_marks(t, s);
 	leave_out_forgotten(t, s);
 	return 0;
 }

@@ -589,6 +589,7 @@ int sampler__read_slot(struct sampler *s, unsigned slot, struct so_slot *sum)
 		sum->taken += values[cpu].taken;
 		sum->run_ns += values[cpu].run_ns;
 		sum->steps_lost += values[cpu].steps_lost;
+		sum->entries_lost += values[cpu].entries_lost;
 		for (int i = 0; i < SO_LOSS_COUNT; i++)
 			sum->lost[i] += values[cpu].lost[i];
 	}

@@ -76,6 +76,8 @@ uint64_t samples__lost(const struct samples *s, struct so_slot *out)
 		samples__lost(s->of, &slot);
 		slot.taken -= s->base_slot.taken;
 		slot.run_ns -= s->base_slot.run_ns;
+		slot.steps_lost -= s->base_slot.steps_lost;
+		slot.entries_lost -= s->base_slot.entries_lost;
 		for (unsigned i = 0; i < SO_LOSS_COUNT; i++)
 			slot.lost[i] -= s->base_slot.lost[i];
 	} else if (!s->ended) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Finds a native function by its name in the files that a process maps. */
+/* Finds native functions by their names in the files that a process maps. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -19,12 +19,16 @@
 #define MAX_NAME    4096
 #define CHUNK       1024 /* functions at a time */
 
+struct wanted {
+	struct step_place place; /* its name is given */
+	unsigned found;
+};
+
 /* What a bounded call works on. */
 struct search {
 	pid_t pid;
-	char name[256];
-	struct step_place place;
-	unsigned found;
+	struct wanted list[SO_MARKS];
+	size_t n;
 	int ret;
 };
 
@@ -39,27 +43,37 @@ static const char *last_part(const char *name)
 	return part;
 }
 
-static bool is_it(const struct search *s, const char *raw)
+/* readable: raw demangled, when that was first needed. */
+static bool is_called(const char *raw, char **readable, const char *name)
 {
-	_cleanup_free_ char *readable = NULL;
-
-	if (!strcmp(raw, s->name))
+	if (!strcmp(raw, name))
 		return true;
-	if (strncmp(raw, "_Z", 2) || !strstr(raw, last_part(s->name)))
+	if (strncmp(raw, "_Z", 2) || !strstr(raw, last_part(name)))
 		return false;
-	readable = demangle(raw);
-	return readable && !strcmp(readable, s->name);
+	if (!*readable)
+		*readable = demangle(raw);
+	return *readable && !strcmp(*readable, name);
 }
 
-static void take(struct search *s, int fd, const struct proc_map *map, const struct elf_file *elf, uint64_t start)
+static void take(struct wanted *w, int fd, const struct proc_map *map, const struct elf_file *elf, uint64_t start)
 {
 	uint64_t offset;
 
-	if (elf_file__offset(elf, start, &offset) || s->found++)
+	if (elf_file__offset(elf, start, &offset) || w->found++)
 		return;
-	s->place.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	s->place.offset = offset;
-	snprintf(s->place.file, sizeof(s->place.file), "%s", short_path(map->path));
+	w->place.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	w->place.offset = offset;
+	snprintf(w->place.file, sizeof(w->place.file), "%s", short_path(map->path));
+}
+
+static void take_if_wanted(struct search *s, const char *raw, int fd, const struct proc_map *map,
+			   const struct elf_file *elf, uint64_t start)
+{
+	_cleanup_free_ char *readable = NULL;
+
+	for (size_t i = 0; i < s->n; i++)
+		if (is_called(raw, &readable, s->list[i].place.name))
+			take(&s->list[i], fd, map, elf, start);
 }
 
 static void search_symbols(struct search *s, int fd, const struct proc_map *map)
@@ -77,9 +91,8 @@ static void search_symbols(struct search *s, int fd, const struct proc_map *map)
 			struct elf_symbol symbol;
 			char raw[MAX_NAME];
 
-			if (!elf_symbols__lookup(symbols, functions[i].start, &symbol, raw, sizeof(raw)) &&
-			    is_it(s, raw))
-				take(s, fd, map, &elf, functions[i].start);
+			if (!elf_symbols__lookup(symbols, functions[i].start, &symbol, raw, sizeof(raw)))
+				take_if_wanted(s, raw, fd, map, &elf, functions[i].start);
 		}
 		low = functions[n - 1].start + 1;
 	}
@@ -117,27 +130,31 @@ static void forget_search(void *context)
 {
 	struct search *s = context;
 
-	if (s->place.fd >= 0)
-		close(s->place.fd);
+	for (size_t i = 0; i < s->n; i++)
+		if (s->list[i].place.fd >= 0)
+			close(s->list[i].place.fd);
 	free(s);
 }
 
-static int judge(const struct search *s, struct so_error *err)
+static int judge(const struct search *s, const struct wanted *w, struct so_error *err)
 {
-	if (s->ret)
-		return so_err(err, s->ret, "cannot read the mappings of process %d: %s", s->pid, strerror(-s->ret));
-	if (!s->found)
+	if (!w->found)
 		return so_err(err, -ENOENT,
 			      "no file that process %d maps has a function '%s': give its name as stakeout shows it, "
 			      "without parameters",
-			      s->pid, s->name);
-	if (s->found > 1)
+			      s->pid, w->place.name);
+	if (w->found > 1)
 		return so_err(err, -EEXIST, "there are %u functions called '%s' in process %d: it must be one",
-			      s->found, s->name, s->pid);
-	return s->place.fd < 0 ? so_err(err, -EMFILE, "cannot keep the file open") : 0;
+			      w->found, w->place.name, s->pid);
+	return w->place.fd < 0 ? so_err(err, -EMFILE, "cannot keep the file open") : 0;
 }
 
-int steps__find(pid_t pid, const char *name, struct step_place *place, struct so_error *err)
+static bool is_wanted(const struct step_place *place)
+{
+	return place->name[0] && !place->python.file[0];
+}
+
+int steps__find(pid_t pid, struct step_place *places, size_t n, struct so_error *err)
 {
 	struct search *s = calloc(1, sizeof(*s));
 	int ret;
@@ -145,8 +162,13 @@ int steps__find(pid_t pid, const char *name, struct step_place *place, struct so
 	if (!s)
 		return so_err(err, -ENOMEM, "out of memory");
 	s->pid = pid;
-	s->place.fd = -1;
-	snprintf(s->name, sizeof(s->name), "%s", name);
+	for (size_t i = 0; i < n; i++)
+		if (is_wanted(&places[i]))
+			s->list[s->n++].place = places[i];
+	if (!s->n) {
+		free(s);
+		return 0;
+	}
 	ret = bounded_call__make(&(struct bounded_call){ .kind = BOUNDED_CALL_FILES,
 							 .pid = pid,
 							 .patience_ms = PATIENCE_MS,
@@ -155,11 +177,15 @@ int steps__find(pid_t pid, const char *name, struct step_place *place, struct so
 							 .context = s });
 	if (ret)
 		return so_err(err, ret, "the files of process %d take too long to read", pid);
-	ret = judge(s, err);
-	if (!ret) {
-		*place = s->place;
-		s->place.fd = -1;
-		snprintf(place->name, sizeof(place->name), "%s", name);
+	if (s->ret)
+		ret = so_err(err, s->ret, "cannot read the mappings of process %d: %s", pid, strerror(-s->ret));
+	for (size_t i = 0; !ret && i < s->n; i++)
+		ret = judge(s, &s->list[i], err);
+	for (size_t i = 0, at = 0; !ret && i < n; i++) {
+		if (!is_wanted(&places[i]))
+			continue;
+		places[i] = s->list[at].place;
+		s->list[at++].place.fd = -1;
 	}
 	forget_search(s);
 	return ret;

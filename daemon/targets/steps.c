@@ -273,13 +273,22 @@ static void seen_stack(struct target *t, unsigned number, struct sampler *sample
 {
 	struct python_mark *mark = &t->marks[number].python;
 	const uint64_t *address = mark->n_places ? place_of(mark, tgid) : NULL;
+	int ret;
 
-	if (!address || mark->n_threads == PYTHON_STEP_PLACES || is_watched(mark, tid) || !is_in_function(mark, stack))
+	if (!address || is_watched(mark, tid) || !is_in_function(mark, stack))
 		return;
+	if (mark->n_threads == PYTHON_STEP_PLACES) {
+		mark->unwatched = true;
+		return;
+	}
 	mark->threads[mark->n_threads].tid = tid;
-	if (sampler__watch_mark(sampler, number, tid, *address, &mark->threads[mark->n_threads].probe))
-		log__error("no watchpoint in thread %d: its debug registers are taken", tid);
+	ret = sampler__watch_mark(sampler, number, tid, *address, &mark->threads[mark->n_threads].probe);
 	mark->n_threads++;
+	if (ret) {
+		mark->unwatched = true;
+		log__error("no watchpoint in thread %d: %s", tid,
+			   ret == -ENOSPC ? "its debug registers are taken" : strerror(-ret));
+	}
 }
 
 void steps__seen_stack(struct target *t, struct sampler *sampler, pid_t tgid, pid_t tid, const struct stack *stack)
@@ -312,23 +321,43 @@ static int begin_native(struct target *t, unsigned number, struct sampler *sampl
 	return ret ? so_err(err, ret, "the kernel refused the probe on %s: %s", place->name, strerror(-ret)) : 0;
 }
 
-int steps__begin(struct target *t, unsigned mark, struct sampler *sampler, const struct step_place *place,
+/* Which mark is to have it: of a counted function that which has it already, else a free one. SO_MARKS: none is left. */
+static unsigned choose_mark(const struct target *proper, bool step, const char *name)
+{
+	unsigned free = SO_MARKS;
+
+	if (step)
+		return 0;
+	for (unsigned i = SO_MARKS - 1; i > 0; i--) {
+		if (!proper->marks[i].users)
+			free = i;
+		else if (!strcmp(proper->marks[i].shared, name))
+			return i;
+	}
+	return free;
+}
+
+int steps__begin(struct target *t, bool step, struct sampler *sampler, const struct step_place *place,
 		 struct so_error *err)
 {
 	struct target *proper = t->of ?: t;
-	struct mark *shared = &proper->marks[mark];
+	unsigned mark = choose_mark(proper, step, place->name);
+	struct mark *shared = &proper->marks[mark < SO_MARKS ? mark : 0];
 	int ret = 0;
 
-	if (shared->users && strcmp(shared->name, place->name) != 0)
-		return so_err(err, -EEXIST, "%s of process %d are counted already, by '%s'",
-			      mark ? "other calls" : "steps", t->info.pid, shared->name);
+	if (mark == SO_MARKS)
+		return so_err(err, -EEXIST, "%d functions of process %d are counted already, which is the most",
+			      SO_MARKS - 1, t->info.pid);
+	if (shared->users && strcmp(shared->shared, place->name) != 0)
+		return so_err(err, -EEXIST, "steps of process %d are counted already, by '%s'", t->info.pid,
+			      shared->shared);
 	if (!shared->users)
 		ret = place->python.file[0] ? begin_python(shared, &place->python, err)
 					    : begin_native(proper, mark, sampler, place, err);
 	if (ret)
 		return ret;
 	shared->users++;
-	snprintf(shared->name, sizeof(shared->name), "%s", place->name);
+	snprintf(shared->shared, sizeof(shared->shared), "%s", place->name);
 	snprintf(t->marks[mark].name, sizeof(t->marks[mark].name), "%s", place->name);
 	t->marks[mark].used = true;
 	return 0;

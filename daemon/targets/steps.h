@@ -36,10 +36,11 @@ struct step_place {
 };
 
 /*
- * Finds the function, without any lock, in a bounded call: -ENOENT: no file of the process has it; -EEXIST: several
- * have; -EINPROGRESS: its files take too long to read; others from reading. place->fd is the caller's to close.
+ * Finds those of n places (SO_MARKS at most; fd -1) that have a name and lie in no Python file, without any lock, in one
+ * bounded call. -ENOENT: no file of the process has such a function; -EEXIST: several have; -EINPROGRESS: its files take
+ * too long to read; others from reading. Each fd is the caller's to close; none is set on an error.
  */
-int steps__find(pid_t pid, const char *name, struct step_place *place, struct so_error *err);
+int steps__find(pid_t pid, struct step_place *places, size_t n, struct so_error *err);
 
 /* How many of a target's began since then, of those in memory; *span_ns: from the first to the last of them. */
 uint64_t steps__since(const struct target *t, uint64_t since_ns, uint64_t *span_ns);
@@ -49,11 +50,11 @@ void steps__seen_code(struct target *t, pid_t tgid, uint16_t version, const stru
 void steps__seen_stack(struct target *t, struct sampler *sampler, pid_t tgid, pid_t tid, const struct stack *stack);
 
 /*
- * Places the mark's probe, unless the target or another view of it has it for the same function; of a place in Python
- * the watchpoint comes later. With the engine's lock. -EEXIST: it is another function's; -ENOTSUP: watchpoints do not
- * fire here; others of the kernel.
+ * Places the probe of a step, or of a counted function, unless the target or another view of it counts that function
+ * already; of a place in Python the watchpoint comes later. With the engine's lock. -EEXIST: steps are another
+ * function's, or all marks are; -ENOTSUP: watchpoints do not fire here; others of the kernel.
  */
-int steps__begin(struct target *t, unsigned mark, struct sampler *sampler, const struct step_place *place,
+int steps__begin(struct target *t, bool step, struct sampler *sampler, const struct step_place *place,
 		 struct so_error *err);
 #define STEPS_TO_KNOW 20
 

@@ -65,6 +65,7 @@ struct python_mark {
 		struct mark_probe *probe;
 	} threads[PYTHON_STEP_PLACES];
 	unsigned n_places, n_threads;
+	bool unwatched; /* further threads are in it, which have none: their entries are not counted */
 };
 
 /* A function whose entries are counted: mark 0 begins a step, the others are those of struct attach_options.counted. */
@@ -72,6 +73,7 @@ struct mark {
 	char name[256]; /* as it was asked for by the target, or by the view; "": by none */
 	bool used;      /* by it */
 	/* Of a target proper, for itself and its views: */
+	char shared[256]; /* what its users asked for */
 	unsigned users;
 	struct mark_probe *probe; /* of a native function; else NULL */
 	struct python_mark python;

@@ -29,7 +29,11 @@ static inline int python_place__parse(const char *text, struct python_place *out
 	*out = (struct python_place){ .line = 0 };
 	if (length < 4 || strncmp(colon - 3, ".py", 3))
 		return -ENOENT;
-	if (length >= sizeof(out->file) || !colon[1] || strlen(colon + 1) >= sizeof(out->function))
+	if (length >= sizeof(out->file) || strlen(colon + 1) >= sizeof(out->function))
+		return so_err(err, -EINVAL,
+			      "'%.100s' is too long: at most %zu bytes of the file's path and %zu of the function",
+			      text, sizeof(out->file) - 1, sizeof(out->function) - 1);
+	if (!colon[1])
 		return so_err(err, -EINVAL, "'%.100s' is no place in Python: FILE.py:FUNCTION or FILE.py:LINE", text);
 	line = strtol(colon + 1, &end, 10);
 	if (!*end && (line < 1 || line > INT_MAX))

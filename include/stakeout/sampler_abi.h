@@ -84,16 +84,20 @@ struct so_slot {
 	__u64 taken;
 	__u64 run_ns; /* what taking them took */
 	__u64 lost[SO_LOSS_COUNT];
-	__u64 steps_lost; /* that came too fast */
+	__u64 steps_lost, entries_lost; /* steps that came too fast, and calls of other counted functions */
 };
 
-/* Steps a second that are told, of one target and of all: they share the window with samples. */
+/*
+ * Steps a second that are told, of one target and of all: they share the window with samples. Calls of other counted
+ * functions are among them, and leave the steps a quarter.
+ */
 #define SO_STEPS_A_SECOND     4096
 #define SO_ALL_STEPS_A_SECOND 12288
+#define SO_ENTRIES_OF(steps)  ((steps) / 4 * 3)
 
 struct so_step_rate {
-	__u64 second; /* of 2^30 ns */
-	__u32 steps, pad;
+	__u64 second;     /* of 2^30 ns */
+	__u32 steps, pad; /* and counted calls */
 };
 
 /* What each program takes, by its own clock: BPF_ENABLE_STATS would time all programs of the machine. */

@@ -19,9 +19,9 @@ def slices_of(path):
     for track in tracks.values():
         around = []
         for begin, end, name in sorted(track, key=lambda s: (s[0], -s[1])):
-            while around and around[-1] <= begin + 0.11:  # one decimal
+            while around and around[-1] <= begin + 0.0011:  # of ns
                 around.pop()
-            assert not around or end <= around[-1] + 0.2, f"{name} ends after what it is in"
+            assert not around or end <= around[-1] + 0.002, f"{name} ends after what it is in"
             around.append(end)
     return tracks
 
