@@ -55,8 +55,8 @@ class Program:
         self.target = start_script("py_gpu_memory.py", library or standin(), mode, *arguments, stdin=subprocess.PIPE)
         self.pid = self.target.pid
 
-    def ask(self):
-        self.target.process.stdin.write(b"\n")
+    def ask(self, what=""):
+        self.target.process.stdin.write(what.encode() + b"\n")
         self.target.process.stdin.flush()
         return json.loads(self.target.process.stdout.readline())
 
@@ -350,6 +350,32 @@ def test_an_incident_is_left():
     refused = run([STAKEOUT, "--socket", daemon.socket, "attach", "-p", programs[0].pid, "--save-on", "oom"])
     assert refused.returncode == 1 and "gpu_memory" in refused.stderr, refused.stderr
     programs[0].end()
+
+
+@timeout(90)
+def test_a_pause_is_of_one_sort():
+    """An incident of another rule, just before, does not cost what is left of memory that was refused."""
+    daemon, program = Daemon("--store", temporary_dir()), Program("script")
+    rules = "cpu<5%/1s,oom"
+    daemon.client("attach", "-p", program.pid, "--gpu-memory", "--timeline", "--save-on", rules, "--save-pause", "600")
+
+    def incidents(n):
+        return wait_until(
+            lambda: len(found := daemon.request("GET", "/v1/incidents")) >= n and found, f"{n} incidents", seconds=40
+        )
+
+    program.ask("spin")
+    (first,) = incidents(1)
+    assert first["why"].startswith("it used less than 5 %"), first
+    account = program.ask()
+    first, second = incidents(2)
+    assert second["why"] == "PyTorch was out of memory on a GPU" and second["left_out"] == 0, second
+    path = os.path.join(temporary_dir(), "gpu.pb.gz")
+    daemon.client("incidents", str(second["id"]), "-o", path)
+    found = by_function(json.loads(run([STAKEOUT, "memory", "--gpu", path, "--json"]).stdout))
+    for name, then in account["then"].items():
+        assert found[name]["then"] == then, (name, found[name], account)
+    program.end()
 
 
 def test_rights():

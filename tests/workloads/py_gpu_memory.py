@@ -3,7 +3,7 @@
 leak, churn, fast, fork and late.
 
 Says "ready", then for each line on standard input what it has counted by itself, as JSON. `script` does one round of a
-scripted sequence for each, and `die` ends after one.
+scripted sequence for each, or after "spin" nothing but four seconds of work; `die` ends after one.
 """
 import json
 import os
@@ -104,11 +104,19 @@ def say(gpus, **more):
 
 
 def asked(seconds):
+    """The line, or None."""
     if not select.select([sys.stdin], [], [], seconds)[0]:
-        return False
-    if not sys.stdin.readline():
+        return None
+    line = sys.stdin.readline()
+    if not line:
         sys.exit(0)
-    return True
+    return line
+
+
+def spin(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
 
 
 def fork_one():
@@ -165,7 +173,11 @@ def main():
     if mode == "fast":
         run_fast(library, gpus[0])
     chance = random.Random(7)
-    while asked(None):
+    while line := asked(None):
+        if line == "spin\n":
+            spin(4)
+            say(gpus)
+            continue
         then = play_round(gpus, before, chance)
         if mode == "die":
             # PyTorch takes longer to end. Names are read while there is a process.
