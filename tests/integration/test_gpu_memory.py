@@ -324,6 +324,71 @@ def test_a_process_that_ends_meanwhile():
     assert re.search(r"^ +\d+\.\d +\d+\.\d +\d+ +\d+\.\d  cache_result ", out, re.M), out
 
 
+def check_end(first):
+    """Somebody else has the process sampled already, and watches its memory or does not."""
+    program, daemon = Program("script"), Daemon()
+    daemon.request("POST", "/v1/targets", {"pid": program.pid, "rate_hz": 19, "gpu_memory": first}, expect=201)
+    client, path = look(daemon, program.pid, 60), os.path.join(temporary_dir(), "gpu.pb.gz")
+
+    def has_probes():
+        if len(daemon.request("GET", "/v1/targets")) < 2:
+            return False
+        with open(path, "wb") as f:
+            f.write(daemon.request("GET", "/v1/targets/2/gpu-memory"))
+        return Message(path).comments["gpu.linked"] == "1"
+
+    wait_until(has_probes, "the probes of the second recording")
+    for _ in range(3):
+        account = program.ask()
+    # The client says after two seconds that nothing can be seen, if that is so; and stacks are read four times a second.
+    time.sleep(4)
+    program.end()
+    answer = answer_of(client)
+    assert answer["ended"] is True, answer
+    found = by_function(answer)
+    for name, truth in account["functions"].items():
+        assert name in found and found[name]["live"] == truth["live"], (name, answer, truth)
+    for device, truth in zip(answer["devices"], account["devices"]):
+        assert device["allocated_bytes"] == truth["allocated"], (device, truth)
+
+
+@timeout(120)
+def test_the_end_of_a_process_that_others_watch():
+    """What it had in use then is there for a second recording of it as well."""
+    check_end(False)
+    check_end(True)
+
+
+def test_processes_of_others_are_a_number():
+    """A user's program has a child that the user may not look into: neither its lines nor its sums are shown."""
+    daemon, program = Daemon("--socket-mode", "0666", "--group", ""), Program("users")
+    target = attach(daemon, program.pid)
+    path = os.path.join(temporary_dir(), "gpu.pb.gz")
+
+    def seen_by_nobody():
+        [(status, text)] = ask_as(daemon, [("GET", f"/v1/targets/{target}/gpu-memory", None)])
+        assert status == 200, text
+        with open(path, "wb") as f:
+            f.write(text.encode("latin-1"))
+        return json.loads(run([STAKEOUT, "memory", "--gpu", path, "--json"]).stdout)
+
+    for _ in range(5):
+        program.ask()
+    wait_until(lambda: len(report(daemon, program.pid)["devices"]) == 2, "the child to be seen")
+    program.ask()
+    roots = report(daemon, program.pid)
+    assert {d["pid"] for d in roots["devices"]} > {program.pid} and roots["hidden_processes"] == 0, roots
+    assert by_function(roots)["keep_gradients"]["live"] >= 900 * 1000000, roots
+    nobodys = seen_by_nobody()
+    assert [d["pid"] for d in nobodys["devices"]] == [program.pid], nobodys
+    assert nobodys["hidden_processes"] == 1, nobodys
+    assert list(by_function(nobodys)) == ["cache_result"], nobodys
+    series = Message(path).comments["gpu.series"].split(",")
+    assert series[0] and all(int(point.split(":")[1]) < 100000 for point in series), series
+    assert "1 process more has memory on GPUs" in run([STAKEOUT, "memory", "--gpu", path]).stdout
+    program.end()
+
+
 def test_an_incident_is_left():
     """Of a program that catches the error, and of one that ends by it."""
     daemon, where = Daemon("--store", temporary_dir()), temporary_dir()
