@@ -163,9 +163,7 @@ int gpu_report__check(const uint8_t *bytes, size_t length, struct so_error *err)
 		return ret;
 	problem = profile__comment(profile, "gpu.problem");
 	return so_err(err, -ENOTSUP, "process %.0f: %s", number(profile, "pid", 0),
-		      problem
-			      ?: "PyTorch is not loaded (no libc10.so is mapped): 'stakeout cuda' counts memory by "
-				 "CUDA call");
+		      problem ?: "PyTorch is not loaded (no libc10.so is mapped)");
 }
 
 /* The sum over what is in use of a value by another. */
