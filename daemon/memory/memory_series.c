@@ -92,18 +92,38 @@ static int read_stat(const char *stat, struct memory_usage *out)
 	return 0;
 }
 
+static int parse_status(const char *status, struct memory_usage *out)
+{
+	int ret = read_kib(status, "\nRssAnon:", &out->anonymous);
+
+	ret = ret ?: read_kib(status, "\nRssFile:", &out->file);
+	ret = ret ?: read_kib(status, "\nRssShmem:", &out->shared);
+	return ret ?: read_kib(status, "\nVmSwap:", &out->swapped);
+}
+
 int memory_usage__parse(const char *status, const char *stat, struct memory_usage *out)
 {
 	struct memory_usage usage = { 0 };
-	int ret = read_kib(status, "\nRssAnon:", &usage.anonymous);
+	int ret = parse_status(status, &usage);
 
-	ret = ret ?: read_kib(status, "\nRssFile:", &usage.file);
-	ret = ret ?: read_kib(status, "\nRssShmem:", &usage.shared);
-	ret = ret ?: read_kib(status, "\nVmSwap:", &usage.swapped);
 	ret = ret ?: read_stat(stat, &usage);
 	if (!ret)
 		*out = usage;
 	return ret;
+}
+
+int memory_usage__read_resident(pid_t pid, struct memory_usage *out)
+{
+	struct memory_usage usage = { 0 };
+	char status[4096];
+	ssize_t ret = proc_file__read(PROC_FILE_HERE, pid, "status", status, sizeof(status));
+
+	if (ret >= 0)
+		ret = parse_status(status, &usage);
+	if (ret < 0)
+		return (int)ret;
+	*out = usage;
+	return 0;
 }
 
 int memory_usage__read(pid_t pid, struct memory_usage *out)

@@ -35,6 +35,8 @@ struct memory_usage {
 	uint64_t faults;                           /* page faults since it began */
 	uint64_t cpu_ns;
 };
+/* Of a process: `faults` and `cpu_ns`, which take longer where it has many threads, are left 0. */
+int memory_usage__read_resident(pid_t pid, struct memory_usage *out);
 /* Neither file needs the lock of the process's memory. -ESRCH: it has gone, or has no memory any more. */
 int memory_usage__read(pid_t pid, struct memory_usage *out);
 /* The same from the texts of /proc/PID/status and /proc/PID/stat. -ESRCH: they do not say it. */
