@@ -110,11 +110,12 @@ static void print_limits(const struct memory_report *r, FILE *out)
 	double grown = r->growth.own.last - r->growth.own.first;
 
 	if (r->ended)
-		fputs("the process has ended: nothing of its memory is in use\n", out);
+		fputs("the recording has ended: what of its memory is in use is not known any more\n", out);
 	if (!r->ended && r->growth.own.verdict == GROWTH_STEADY && r->lines->in_use < KNOWN_SHARE * grown)
 		fprintf(out,
-			"lines are known of %.0f %% of the growth: memory that was moved (mremap), or copied after a "
-			"fork, has none\n",
+			"lines are known of %.0f %% of the growth: memory that was moved (mremap), copied after a "
+			"fork, "
+			"or mapped with MAP_POPULATE has none\n",
 			100 * r->lines->in_use / grown);
 	if (r->paused_s > 0)
 		fprintf(out, "for %.1f s page faults came too fast to be seen within the budget: lines lack those\n",
