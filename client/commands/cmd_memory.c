@@ -7,6 +7,7 @@
 
 #include "client/commands/commands.h"
 #include "client/commands/memory_look.h"
+#include "client/commands/memory_past.h"
 #include "client/commands/running.h"
 #include "client/memory/gpu_report.h"
 #include "client/memory/memory_report.h"
@@ -22,6 +23,7 @@
 
 #define DEFAULT_DURATION_S 60
 #define DEFAULT_TOP        10
+#define NO_DURATION        (-1.0) /* none was given */
 /* It is asked while it is watched: what is in use is not known afterwards. So it ends later, if this one is killed. */
 #define SPARE_S 30
 
@@ -32,6 +34,8 @@ struct memory_request {
 	double duration_s;
 	unsigned top;
 	bool as_json, so_far, gpu;
+	struct past_options past;
+	struct time_range range; /* of these */
 };
 
 /* What was read: of the one or of the other. */
@@ -222,9 +226,35 @@ static int run(const struct globals *globals, const struct memory_request *reque
 	return show_calls(globals, request, err);
 }
 
+/* The history has how much there was, and no stacks. */
+static int check_past(struct memory_request *request, struct so_error *err)
+{
+	const char *option = request->duration_s >= 0 ? "-d"
+			     : request->so_far        ? "--so-far"
+			     : request->gpu           ? "--gpu"
+			     : request->output        ? "-o"
+			     : request->format_word   ? "-f"
+			     : request->top           ? "--top"
+						      : NULL;
+
+	if (!request->pid || request->input)
+		return so_err(err, -EINVAL, "--since, --until and --at are of a process: -p PID%s",
+			      request->input ? ", and no file" : "");
+	if (option)
+		return so_err(err, -EINVAL, "%s does not go with --since, --until or --at", option);
+	return past__range(&request->past, &request->range, err);
+}
+
 static int check(struct memory_request *request, struct so_error *err)
 {
 	int ret = 0;
+
+	if (past__wanted(&request->past))
+		return check_past(request, err);
+	if (request->duration_s < 0)
+		request->duration_s = DEFAULT_DURATION_S;
+	if (!request->top)
+		request->top = DEFAULT_TOP;
 
 	if (!request->pid == !request->input)
 		return so_err(err, -EINVAL, "which process? -p PID, or a file of 'stakeout memory -o FILE.pb.gz'%s",
@@ -244,13 +274,16 @@ static int check(struct memory_request *request, struct so_error *err)
 
 int cmd_memory(const struct globals *globals, int argc, char **argv)
 {
-	struct memory_request request = { .duration_s = DEFAULT_DURATION_S, .top = DEFAULT_TOP };
+	struct memory_request request = { .duration_s = NO_DURATION };
 	const struct option_entry entries[] = {
 		{ OPTION_PID, 'p', "pid", "PID", &request.pid, "the process; or its name, or its script's" },
 		{ OPTION_DURATION, 'd', "duration", "SECONDS", &request.duration_s, "how long (60): 20, 5m" },
 		{ OPTION_ON, 0, "so-far", NULL, &request.so_far,
 		  "at once, of all the time since 'attach --memory'\n"
 		  "or --gpu-memory" },
+		PAST_SINCE(request.past),
+		PAST_UNTIL(request.past),
+		PAST_AT(request.past),
 		{ OPTION_ON, 0, "gpu", NULL, &request.gpu,
 		  "of GPUs instead: what PyTorch has allocated and cached,\nby the line that asked for it; without "
 		  "PyTorch by CUDA call" },
@@ -267,7 +300,8 @@ int cmd_memory(const struct globals *globals, int argc, char **argv)
 		.usage = "memory -p PID [OPTION]... | memory FILE",
 		.about = "Whether a process's memory grows, by how much a minute, and which lines keep it. Pages\n"
 			 "that are touched for the first time are sampled with their stacks; at the end it is\n"
-			 "looked up which of them are there still. FILE: what -o FILE.pb.gz has kept.",
+			 "looked up which of them are there still. FILE: what -o FILE.pb.gz has kept. --since: how\n"
+			 "much there was, of the history, also of a process that is gone.",
 		.entries = entries,
 		.find_process = named_process__find,
 		.positional_value = &request.input,
@@ -282,5 +316,8 @@ int cmd_memory(const struct globals *globals, int argc, char **argv)
 		return STATUS_USAGE;
 	}
 	interrupt__install();
+	if (past__wanted(&request.past))
+		return running__end(memory_past__show(globals, request.pid, &request.range, request.as_json, &err),
+				    &err);
 	return running__end(run(globals, &request, &err), &err);
 }

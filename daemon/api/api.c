@@ -570,6 +570,22 @@ static int get_history_cuda(struct call *call)
 	return ret ?: answer_history_cuda(call, call->id, &range);
 }
 
+static int get_history_memory(struct call *call)
+{
+	struct history_range range;
+	json_t *answer;
+	int ret = api_history__check(call->api->history, &call->error);
+
+	if (!ret && api_history__wants_range(call->request))
+		ret = api_history__ago(call->request, &range, &call->error);
+	else if (!ret)
+		ret = api_history__range(call->request, &range, &call->error);
+	ret = ret
+		      ?: history__memory(call->api->history, call->request->caller, call->id, range.from_ns,
+					 range.to_ns, &answer, &call->error);
+	return ret ?: answer_json(call, MHD_HTTP_OK, answer);
+}
+
 static int get_past_cuda(struct call *call)
 {
 	struct history_range range;
@@ -672,6 +688,7 @@ static const struct route routes[] = {
 	{ "GET", "/v1/history", get_history, false },
 	{ "GET", "/v1/history/ID/profile", get_history_profile, false },
 	{ "GET", "/v1/history/ID/cuda", get_history_cuda, false },
+	{ "GET", "/v1/history/ID/memory", get_history_memory, false },
 	{ "GET", "/v1/history/ID/series", get_history_series, false },
 	{ "GET", "/metrics", get_metrics, false },
 	{ "GET", "/debug/pprof/profile", get_pull, false },
