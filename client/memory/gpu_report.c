@@ -307,11 +307,11 @@ const struct memory_line *gpu_report__culprit(const struct gpu_report *report)
 {
 	const struct memory_lines *lines = report->lines;
 
-	if (report->growth.verdict != GROWTH_STEADY)
+	if (report->growth.own.verdict != GROWTH_STEADY)
 		return NULL;
 	for (size_t i = 0; i < lines->n; i++)
 		if (!is_no_line(&lines->lines[i]) && memory_line__keeps(&lines->lines[i]) &&
-		    lines->lines[i].rate > CULPRIT_SHARE * report->growth.rate)
+		    lines->lines[i].rate > CULPRIT_SHARE * report->growth.own.rate)
 			return &lines->lines[i];
 	return NULL;
 }

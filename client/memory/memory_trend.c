@@ -6,11 +6,11 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "client/memory/growth_text.h"
 #include "client/session/past_time.h"
 
-#define MB         1e6
-#define KIB        1024
-#define PER_MINUTE (60 / MB)
+#define MB  1e6
+#define KIB 1024
 /* The daemon's answer has no more windows. */
 #define MOST_WINDOWS 100000
 #define BARS         60
@@ -123,14 +123,6 @@ void memory_trend__clear(struct memory_trend *trend)
 	*trend = (struct memory_trend){ .n = 0 };
 }
 
-/* MB a minute; what rounds to nothing is +0.0. */
-static double per_minute(double bytes_per_s)
-{
-	double mb = bytes_per_s * PER_MINUTE;
-
-	return fabs(mb) < 0.05 ? 0 : mb;
-}
-
 static double own(const struct trend_window *w)
 {
 	return w->anonymous + w->swapped;
@@ -189,15 +181,16 @@ static void print_bars(const struct memory_trend *trend, FILE *out)
 
 static void print_verdict(const struct growth *g, FILE *out)
 {
-	if (g->verdict == GROWTH_UNKNOWN) {
-		fprintf(out, "%s: %zu windows in %.0f s are too few\n", growth__word(g->verdict), g->points,
+	if (g->own.verdict == GROWTH_UNKNOWN) {
+		fprintf(out, "%s: %zu windows in %.0f s are too few\n", growth__word(g->own.verdict), g->points,
 			g->seconds);
 		return;
 	}
-	fprintf(out, "%s: %+.1f MB a minute [%+.1f, %+.1f]\n", growth__word(g->verdict), per_minute(g->rate),
-		per_minute(g->low), per_minute(g->high));
-	if (g->verdict == GROWTH_ONCE)
-		fprintf(out, "by %+.1f MB, of which the second half had little\n", (g->last - g->first) / MB);
+	growth_text__print(&g->own, out);
+	putc('\n', out);
+	if (g->own.verdict == GROWTH_ONCE)
+		fprintf(out, "by %+.1f MB, of which the second half had little\n", (g->own.last - g->own.first) / MB);
+	growth_text__print_others(g, out);
 }
 
 void memory_trend__print(const struct memory_trend *trend, FILE *out)
@@ -209,8 +202,9 @@ void memory_trend__print(const struct memory_trend *trend, FILE *out)
 	past_time(trend->windows[0].begin_ns, begin);
 	past_time((int64_t)end_of(trend), end);
 	fprintf(out, "process %ld, %s to %s:\n", trend->pid, begin, end);
-	fprintf(out, "%.1f MB of its own, files %.1f MB (%+.1f a minute), shared %.1f MB (%+.1f)\n", g->last / MB,
-		g->file / MB, per_minute(g->file_rate), g->shared / MB, per_minute(g->shared_rate));
+	fprintf(out, "%.1f MB of its own, files %.1f MB (%+.1f a minute), shared %.1f MB (%+.1f)\n", g->own.last / MB,
+		g->files.last / MB, growth_text__per_minute(g->files.rate), g->shared.last / MB,
+		growth_text__per_minute(g->shared.rate));
 	print_verdict(g, out);
 	print_bars(trend, out);
 	past_time(highest->begin_ns, begin);
@@ -237,16 +231,19 @@ static json_t *window_json(const struct trend_window *w)
 json_t *memory_trend__json(const struct memory_trend *trend)
 {
 	const struct growth *g = &trend->growth;
+	const struct growth_kind *own = &g->own;
 	json_t *windows = json_array();
 
 	for (size_t i = 0; windows && i < trend->n; i++)
 		json_array_append_new(windows, window_json(&trend->windows[i]));
-	return json_pack("{s:I, s:f, s:f, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:o}", "pid",
-			 (json_int_t)trend->pid, "duration_s", g->seconds, "covered_s", trend->covered_s, "verdict",
-			 growth__word(g->verdict), "anonymous_bytes", g->last, "anonymous_growth_bytes",
-			 g->last - g->first, "growth_bytes_per_s", g->rate, "growth_bytes_per_s_low", g->low,
-			 "growth_bytes_per_s_high", g->high, "file_bytes", g->file, "file_bytes_per_s", g->file_rate,
-			 "shared_bytes", g->shared, "shared_bytes_per_s", g->shared_rate, "most_bytes",
-			 trend->highest->most, "most_begin_ns", (json_int_t)trend->highest->begin_ns, "most_end_ns",
-			 (json_int_t)trend->highest->end_ns, "windows", windows);
+	return json_pack(
+		"{s:I, s:f, s:f, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:I, s:I, s:o}",
+		"pid", (json_int_t)trend->pid, "duration_s", g->seconds, "covered_s", trend->covered_s, "verdict",
+		growth__word(own->verdict), "anonymous_bytes", own->last, "anonymous_growth_bytes",
+		own->last - own->first, "growth_bytes_per_s", own->rate, "growth_bytes_per_s_low", own->low,
+		"growth_bytes_per_s_high", own->high, "file_bytes", g->files.last, "file_bytes_per_s", g->files.rate,
+		"shared_bytes", g->shared.last, "shared_bytes_per_s", g->shared.rate, "files",
+		growth_text__json(&g->files), "shared", growth_text__json(&g->shared), "most_bytes",
+		trend->highest->most, "most_begin_ns", (json_int_t)trend->highest->begin_ns, "most_end_ns",
+		(json_int_t)trend->highest->end_ns, "windows", windows);
 }
