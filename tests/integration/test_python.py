@@ -403,7 +403,9 @@ def test_generators(version):
     # 3 to 12 % of the samples hit such a moment. check_python() bounds those whose frames could not be read.
     read = [stack for stack in recording.stacks if not any(f.startswith("[python:") for f in stack)]
     bare = [stack for stack in read if any(re.fullmatch(r"_PyEval_EvalFrameDefault([.].*)?", f) for f in stack)]
-    assert not bare, bare
+    # A stack that was cut while the code of a JIT was learned does not say which call of the loop is which.
+    cut = sum(recording.stacks[s] for s in bare if has_jit(version) and any(f.startswith("[truncated:") for f in s))
+    assert sum(recording.stacks[s] for s in bare) == cut, bare
     asked = sum(recording.stacks[s] for s in read if any(f.startswith("use (py_generators") for f in s))
     assert asked > 0.9 * recording.samples, recording.examples("python3", 5)
 
