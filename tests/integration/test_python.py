@@ -126,7 +126,7 @@ def check_python(recording, version="system", share=0.995, native=0.995):
     assert python["samples"] >= 100, python
     assert python["complete"] >= share * python["samples"], python
     # Code without rules is learned from the first samples that meet it; a JIT makes ever more of it.
-    most = recording.samples // 5 if has_jit(version) else 5
+    most = recording.samples // 3 if has_jit(version) else 5
     learning = min(most, recording.stats["truncated"].get("no-rules", 0))
     assert recording.stats["complete"] + learning >= native * recording.samples, recording.stats["truncated"]
     unknown = sum(n for stack, n in recording.stacks.items() if any(f.startswith("[python:") for f in stack))
