@@ -42,8 +42,8 @@ static int judge(struct top_memory_process *p)
 		return -ENOMEM;
 	if (growth__read(series, &growth, &err))
 		return -ENOMEM;
-	p->rate_known = growth.verdict != GROWTH_UNKNOWN;
-	p->rate = growth.verdict == GROWTH_UNKNOWN || growth.verdict == GROWTH_NONE ? 0 : growth.rate;
+	p->rate_known = growth.own.verdict != GROWTH_UNKNOWN;
+	p->rate = growth.own.verdict == GROWTH_UNKNOWN || growth.own.verdict == GROWTH_NONE ? 0 : growth.own.rate;
 	return 0;
 }
 
