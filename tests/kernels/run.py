@@ -315,6 +315,14 @@ def check_memory(pieces, name):
     return f"growing by {rate / 1e6:.2f} MB a second, {kept / 1e6:.2f} of it by {said['line']}"
 
 
+def check_gpu_memory(pieces, name):
+    """The kernel takes the programs; that there is nothing to be seen is said after that."""
+    said = pieces.get(("gpu-memory", "-", "client.log"), "").strip("\n")
+    wanted = "Linux 5.17 is needed" if name == "5.10" else "PyTorch is not loaded"
+    assert wanted in said and "kernel refused" not in said, said
+    return "refused in words" if name == "5.10" else "loaded"
+
+
 def report_failure(guest, error):
     print(f"      {error or repr(error)}".rstrip().replace("\n", "\n      "))
     if not guest.text("results"):
@@ -341,7 +349,8 @@ def workload_checks(pieces, name):
         for workload in WORKLOADS
     ]
     wall = ("wall time", lambda: check_wall(pieces))
-    others = [wall, ("memory", lambda: check_memory(pieces, name))]
+    memory = ("memory", lambda: check_memory(pieces, name))
+    others = [wall, memory, ("memory of GPUs", lambda: check_gpu_memory(pieces, name))]
     return [("stakeout check", machine), *recordings, *others, ("daemon", daemon), *cuda_checks.check(pieces, name)]
 
 
