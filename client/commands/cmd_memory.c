@@ -7,6 +7,7 @@
 
 #include "client/commands/commands.h"
 #include "client/commands/running.h"
+#include "client/memory/alloc_report.h"
 #include "client/memory/gpu_report.h"
 #include "client/memory/memory_report.h"
 #include "client/render/format.h"
@@ -22,8 +23,8 @@
 #define DEFAULT_DURATION_S 60
 #define DEFAULT_TOP        10
 #define WAIT_MS            100
-/* After this it is an error if PyTorch was not seen in the process. */
-#define GPU_CHECK_S 2
+/* After this it is an error if PyTorch, or an allocator, was not seen in the process. */
+#define CHECK_S 2
 /* Of its own samples few are needed: they keep the process's mappings and threads' names up to date. */
 #define RATE_HZ 19
 /* It is asked while it is watched: what is in use is not known afterwards. So it ends later, if this one is killed. */
@@ -35,24 +36,28 @@ struct memory_request {
 	enum format format;
 	double duration_s;
 	unsigned top;
-	bool as_json, so_far, gpu;
+	bool as_json, so_far, gpu, allocations;
 };
 
 /* What was read: of the one or of the other. */
 struct reports {
 	struct memory_report host;
 	struct gpu_report gpu;
+	struct alloc_report allocations;
 };
 
 static void reports__clear(struct reports *reports)
 {
 	memory_report__clear(&reports->host);
 	gpu_report__clear(&reports->gpu);
+	alloc_report__clear(&reports->allocations);
 }
 
 static int download(struct api_client *api, const struct memory_request *request, uint32_t id, uint8_t **bytes,
 		    size_t *length, struct so_error *err)
 {
+	if (request->allocations)
+		return target__allocations(api, id, bytes, length, err);
 	return request->gpu ? target__gpu_memory(api, id, bytes, length, err)
 			    : target__memory(api, id, bytes, length, err);
 }
@@ -77,18 +82,20 @@ static int wait_for(struct api_client *api, struct target *target, double durati
 }
 
 /* Whoever waits for a minute is not to learn then that there was nothing to see. */
-static int check_gpu(struct api_client *api, const struct memory_request *request, struct target *target,
-		     struct so_error *err)
+static int check_seen(struct api_client *api, const struct memory_request *request, struct target *target,
+		      struct so_error *err)
 {
 	_cleanup_free_ uint8_t *bytes = NULL;
 	size_t length;
 	int ret;
 
-	if (!request->gpu || request->duration_s <= GPU_CHECK_S)
+	if ((!request->gpu && !request->allocations) || request->duration_s <= CHECK_S)
 		return 0;
-	ret = wait_for(api, target, GPU_CHECK_S, err);
+	ret = wait_for(api, target, CHECK_S, err);
 	ret = ret ?: download(api, request, target->id, &bytes, &length, err);
-	return ret ?: gpu_report__check(bytes, length, err);
+	if (!ret)
+		ret = request->gpu ? gpu_report__check(bytes, length, err) : alloc_report__check(bytes, length, err);
+	return ret;
 }
 
 static int look(const struct globals *globals, const struct memory_request *request, uint8_t **bytes, size_t *length,
@@ -100,8 +107,9 @@ static int look(const struct globals *globals, const struct memory_request *requ
 					       .duration_s = request->duration_s + SPARE_S,
 					       .children = true,
 					       .kernel = true,
-					       .memory = !request->gpu,
-					       .gpu_memory = request->gpu };
+					       .memory = !request->gpu && !request->allocations,
+					       .gpu_memory = request->gpu,
+					       .allocations = request->allocations };
 	struct waiting_note *note;
 	struct target target;
 	int ret = session__open(globals->socket, SESSION_ANY, &session, err);
@@ -113,7 +121,7 @@ static int look(const struct globals *globals, const struct memory_request *requ
 	waiting_note__end(note);
 	if (ret)
 		return ret;
-	ret = check_gpu(session__api(session), request, &target, err);
+	ret = check_seen(session__api(session), request, &target, err);
 	ret = ret ?: wait_for(session__api(session), &target, request->duration_s, err);
 	ret = ret ?: download(session__api(session), request, target.id, bytes, length, err);
 	/* A private daemon ends anyhow. */
@@ -149,7 +157,9 @@ static int write_profile(const struct memory_request *request, const struct prof
 
 static void print_text(const struct memory_request *request, const struct reports *reports, FILE *out)
 {
-	if (request->gpu)
+	if (request->allocations)
+		alloc_report__print(&reports->allocations, request->top, out);
+	else if (request->gpu)
 		gpu_report__print(&reports->gpu, request->top, out);
 	else
 		memory_report__print(&reports->host, request->top, out);
@@ -167,7 +177,10 @@ static int print(const struct memory_request *request, const struct reports *rep
 		print_text(request, reports, output__file(output));
 		return output__commit(output, err);
 	}
-	json = request->gpu ? gpu_report__json(&reports->gpu) : memory_report__json(&reports->host);
+	if (request->allocations)
+		json = alloc_report__json(&reports->allocations);
+	else
+		json = request->gpu ? gpu_report__json(&reports->gpu) : memory_report__json(&reports->host);
 	if (!json || json_dumpf(json, output__file(output), JSON_INDENT(2) | JSON_REAL_PRECISION(12)))
 		ret = so_err(err, -ENOMEM, "out of memory");
 	json_decref(json);
@@ -176,11 +189,31 @@ static int print(const struct memory_request *request, const struct reports *rep
 	return ret ?: output__commit(output, err);
 }
 
-static int run(const struct globals *globals, const struct memory_request *request, struct so_error *err)
+/* in_use: borrowed. */
+static int read_report(const struct memory_request *request, const uint8_t *bytes, size_t length,
+		       struct reports *reports, const struct profile **in_use, struct so_error *err)
+{
+	int ret;
+
+	if (request->allocations) {
+		ret = alloc_report__read(bytes, length, &reports->allocations, err);
+		*in_use = reports->allocations.memory.in_use;
+	} else if (request->gpu) {
+		ret = gpu_report__read(bytes, length, &reports->gpu, err);
+		*in_use = reports->gpu.in_use;
+	} else {
+		ret = memory_report__read(bytes, length, &reports->host, err);
+		*in_use = reports->host.in_use;
+	}
+	return ret;
+}
+
+static int run(const struct globals *globals, struct memory_request *request, struct so_error *err)
 {
 	__attribute__((cleanup(reports__clear))) struct reports reports = { .host.pid = 0 };
 	_cleanup_(profile_file) struct profile_file file = { .bytes = NULL };
 	_cleanup_free_ uint8_t *looked = NULL;
+	const struct profile *in_use = NULL;
 	size_t length = 0;
 	int ret;
 
@@ -193,13 +226,12 @@ static int run(const struct globals *globals, const struct memory_request *reque
 
 	if (!ret && file.folded)
 		ret = so_err(err, -EINVAL, "%s has folded stacks: give the pprof file", request->input);
-	if (!ret && request->gpu)
-		ret = gpu_report__read(looked ?: file.bytes, looked ? length : file.length, &reports.gpu, err);
-	else if (!ret)
-		ret = memory_report__read(looked ?: file.bytes, looked ? length : file.length, &reports.host, err);
+	/* A file says itself what it has. */
+	if (!ret && request->input && !request->gpu)
+		request->allocations = alloc_report__is(file.bytes, file.length);
+	ret = ret ?: read_report(request, looked ?: file.bytes, looked ? length : file.length, &reports, &in_use, err);
 	if (!ret && request->output)
-		ret = write_profile(request, request->gpu ? reports.gpu.in_use : reports.host.in_use,
-				    looked ?: file.bytes, looked ? length : file.length, err);
+		ret = write_profile(request, in_use, looked ?: file.bytes, looked ? length : file.length, err);
 	/* Standard output has the stacks then. */
 	if (!ret && request->output && !strcmp(request->output, "-"))
 		print_text(request, &reports, stderr);
@@ -215,6 +247,8 @@ static int check(struct memory_request *request, struct so_error *err)
 	if (!request->pid == !request->input)
 		return so_err(err, -EINVAL, "which process? -p PID, or a file of 'stakeout memory -o FILE.pb.gz'%s",
 			      request->pid ? ", not both" : "");
+	if (request->gpu && request->allocations)
+		return so_err(err, -EINVAL, "--gpu and --allocations are of different memory: one of them");
 	if (request->so_far && request->input)
 		return so_err(err, -EINVAL, "--so-far is of a process, not of a file");
 	if (!request->output)
@@ -235,10 +269,12 @@ int cmd_memory(const struct globals *globals, int argc, char **argv)
 		{ OPTION_PID, 'p', "pid", "PID", &request.pid, "the process; or its name, or its script's" },
 		{ OPTION_DURATION, 'd', "duration", "SECONDS", &request.duration_s, "how long (60): 20, 5m" },
 		{ OPTION_ON, 0, "so-far", NULL, &request.so_far,
-		  "at once, of all the time since 'attach --memory'\n"
-		  "or --gpu-memory" },
+		  "at once, of all the time since 'attach --memory',\n"
+		  "--gpu-memory or --allocations" },
 		{ OPTION_ON, 0, "gpu", NULL, &request.gpu,
 		  "of GPUs instead: what PyTorch has allocated and cached,\nby the line that asked for it" },
+		{ OPTION_ON, 0, "allocations", NULL, &request.allocations,
+		  "calls of malloc and its like instead: what each line\nallocated and freed" },
 		{ OPTION_NUMBER, 0, "top", "N", OPTION_RANGE(&request.top, 1, 100000), "rows of the table (10)" },
 		{ OPTION_TEXT, 'o', "output", "FILE", &request.output,
 		  "write the stacks of what is in use: .pb.gz (pprof, with\nall values), .html (a flame graph), "
