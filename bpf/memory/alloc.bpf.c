@@ -106,11 +106,13 @@ static __always_inline void count_freed(__u32 slot, __u32 tgid, const struct so_
 {
 	const struct so_alloc_site_key key = { .stack = block->stack, .tgid = tgid, .kind = block->kind };
 	struct so_alloc_site *site = find_site(slot, &key, false);
+	struct so_alloc_sums *sums;
 
 	if (!site)
 		return;
-	add(&site->freed_bytes, block->bytes);
-	add(&site->freed_calls, block->calls);
+	sums = &site->sums[block->seen & 1];
+	add(&sums->freed_bytes, block->bytes);
+	add(&sums->freed_calls, block->calls);
 	add(&site->ages[age_of(bpf_ktime_get_ns() - block->when_ns)], block->bytes);
 }
 
@@ -194,7 +196,6 @@ static __always_inline bool choose(struct pt_regs *ctx, struct so_alloc_slot *s,
 {
 	struct call_key key = { .thread = bpf_get_current_pid_tgid(), .sp = ctx->rsp };
 	struct call call = { .place = r->place, .slot = slot };
-	__u64 scale = s->scale;
 
 	add(&s->chosen, 1);
 	call.block.kind = SO_ALLOC_COOKIE_KIND(cookie);
@@ -203,8 +204,9 @@ static __always_inline bool choose(struct pt_regs *ctx, struct so_alloc_slot *s,
 		add(&s->lost, 1);
 		return false;
 	}
-	call.block.bytes = (chance >> 32 ? r->bytes : (r->bytes << 32) / chance) * scale / SO_ALLOC_SCALE;
-	call.block.calls = (1ull << 40) / chance * scale / SO_ALLOC_SCALE;
+	call.block.bytes = chance >> 32 ? r->bytes : (r->bytes << 32) / chance;
+	call.block.calls = SO_ALLOC_CALLS * (1ull << 32) / chance;
+	call.block.seen = s->seen & 1;
 	call.block.when_ns = bpf_ktime_get_ns();
 	return !bpf_map_update_elem(&alloc_calls, &key, &call, BPF_ANY);
 }
@@ -304,8 +306,8 @@ static __always_inline void leave(struct pt_regs *ctx)
 	if (!site)
 		return;
 	add(&site->chosen, 1);
-	add(&site->bytes, call.block.bytes);
-	add(&site->calls, call.block.calls);
+	add(&site->sums[call.block.seen & 1].bytes, call.block.bytes);
+	add(&site->sums[call.block.seen & 1].calls, call.block.calls);
 	add(&s->bytes, call.block.bytes);
 	follow(s, slot, tgid, address, &call.block);
 }

@@ -9,8 +9,10 @@
 #include "client/session/json_value.h"
 #include "stakeout/array.h"
 
-/* Windows of which their spread is known. */
-#define LEAST_WINDOWS 4
+/* How well it is known what a probe takes. */
+#define PRICE_ERROR 0.1
+/* Probes that take more of a window's time: the rest of it, which figures are scaled by, is not known well enough. */
+#define MOST_SHARE 0.85
 
 /* A comment's number; `without` where there is none. */
 static double number(const struct profile *profile, const char *key, double without)
@@ -197,14 +199,17 @@ double alloc_report__error(const struct alloc_report *r, double bytes)
 	return sqrt(bytes * r->sample_bytes);
 }
 
-/* Of all: by the spread between windows, where there were some, as it has all that differs between them. */
+/*
+ * Of all: with the spread between windows, which has all that differs between them; and with what is not known of the
+ * probes' own time, which is left out of that in windows.
+ */
 static double error_of_all(const struct alloc_report *r, const struct profile *profile)
 {
-	double n = number(profile, "alloc.windows", 0), sum = number(profile, "alloc.window_bytes", 0);
-	double squares = number(profile, "alloc.window_squares_kib", 0) * 1024 * 1024;
-	double spread = n >= LEAST_WINDOWS ? (squares - sum * sum / n) * n / (n - 1) : 0;
+	double share = fmin(number(profile, "alloc.probes_permille", 0) / 1000, 0.999);
+	double windows = number(profile, "alloc.window_error_bytes", 0);
+	double prices = r->windowed ? PRICE_ERROR * share / (1 - share) * r->bytes : 0;
 
-	return fmax(alloc_report__error(r, r->bytes), spread > 0 ? sqrt(spread) : 0);
+	return hypot(fmax(alloc_report__error(r, r->bytes), windows), prices);
 }
 
 static void read_numbers(struct alloc_report *r, const struct profile *profile)
@@ -220,7 +225,8 @@ static void read_numbers(struct alloc_report *r, const struct profile *profile)
 	r->failed = number(profile, "alloc.failed", 0);
 	r->hidden = number(profile, "alloc.hidden", 0);
 	r->strange = number(profile, "alloc.strange", 0);
-	r->windowed = number(profile, "alloc.windowed", 0) > 0;
+	r->windowed = number(profile, "alloc.windows", 0) > 0;
+	r->dense = r->windowed && number(profile, "alloc.probes_permille", 0) > 1000 * MOST_SHARE;
 	r->seen_percent = profile->duration_ns > 0 ? fmin(100, 100 * seen_ns / (double)profile->duration_ns) : 100;
 	for (size_t i = 0; i < r->n_kinds; i++)
 		r->bytes += r->kinds[i].bytes;

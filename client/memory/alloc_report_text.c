@@ -41,6 +41,11 @@ static void print_limits(const struct alloc_report *r, FILE *out)
 			"and "
 			"are scaled; what is in use is at most that much\n",
 			r->seen_percent);
+	if (r->dense)
+		fputs("hardly anything but calls of allocators is done: probes took most of the time in windows, so "
+		      "that "
+		      "figures may be wrong by a multiple; shares of lines hold\n",
+		      out);
 	if (r->left_out > 0)
 		fprintf(out, "%.0f blocks were too many to be followed: they count as freed\n", r->left_out);
 	if (r->memory.lost > 0)
@@ -147,15 +152,16 @@ json_t *alloc_report__json(const struct alloc_report *r)
 		json_array_append_new(kinds, kind_json(r, &r->kinds[i]));
 	for (size_t i = 0; lines && i < r->n_lines; i++)
 		json_array_append_new(lines, line_json(r, &r->lines[i]));
-	return json_pack("{s:I, s:f, s:s, s:f, s:f, s:f, s:s?, s:f, s:f, s:f, s:b, s:f, s:o, s:f, s:f, s:f, s:f, s:f, "
-			 "s:f, s:f, s:f, s:f, s:b, s:o, s:o}",
-			 "pid", (json_int_t)r->memory.pid, "duration_s", (double)r->memory.in_use->duration_ns / 1e9,
-			 "verdict", growth__word(g->verdict), "growth_bytes_per_s", g->rate, "growth_bytes_per_s_low",
-			 g->low, "growth_bytes_per_s_high", g->high, "line", culprit ? culprit->text : NULL,
-			 "allocated_bytes", r->bytes, "standard_error_bytes", r->error, "sample_bytes", r->sample_bytes,
-			 "windowed", (int)r->windowed, "seen_percent", r->seen_percent, "cost_percent",
-			 r->memory.cost_percent < 0 ? json_null() : json_real(r->memory.cost_percent), "probe_hits",
-			 r->hits, "chosen_calls", r->chosen, "nested_calls", r->nested, "lost", r->memory.lost,
-			 "left_out", r->left_out, "replaced", r->replaced, "failed", r->failed, "hidden", r->hidden,
-			 "strange", r->strange, "ended", (int)r->memory.ended, "allocators", kinds, "lines", lines);
+	return json_pack(
+		"{s:I, s:f, s:s, s:f, s:f, s:f, s:s?, s:f, s:f, s:f, s:b, s:b, s:f, s:o, s:f, s:f, s:f, s:f, s:f, "
+		"s:f, s:f, s:f, s:f, s:b, s:o, s:o}",
+		"pid", (json_int_t)r->memory.pid, "duration_s", (double)r->memory.in_use->duration_ns / 1e9, "verdict",
+		growth__word(g->verdict), "growth_bytes_per_s", g->rate, "growth_bytes_per_s_low", g->low,
+		"growth_bytes_per_s_high", g->high, "line", culprit ? culprit->text : NULL, "allocated_bytes", r->bytes,
+		"standard_error_bytes", r->error, "sample_bytes", r->sample_bytes, "windowed", (int)r->windowed,
+		"dense", (int)r->dense, "seen_percent", r->seen_percent, "cost_percent",
+		r->memory.cost_percent < 0 ? json_null() : json_real(r->memory.cost_percent), "probe_hits", r->hits,
+		"chosen_calls", r->chosen, "nested_calls", r->nested, "lost", r->memory.lost, "left_out", r->left_out,
+		"replaced", r->replaced, "failed", r->failed, "hidden", r->hidden, "strange", r->strange, "ended",
+		(int)r->memory.ended, "allocators", kinds, "lines", lines);
 }

@@ -2,6 +2,7 @@
 /* What GET /v1/targets/ID/allocations answers: what a target allocated and freed (.design/allocations.md). */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,20 @@ struct answer {
 	struct alloc_sums sums[SO_ALLOC_N_KINDS];
 	uint64_t nested;
 };
+
+/* What was seen in windows by all since there are some, by CPU time. */
+static double scale_of(const struct allocations_windows *w)
+{
+	return w->n > 0 && w->y > 0 ? fmax(1, w->own_ns / w->y) : 1;
+}
+
+/* The standard error of the bytes so scaled, by the spread of the windows' ratios. */
+static double window_error(const struct allocations_windows *w)
+{
+	double ratio = w->y > 0 ? w->x / w->y : 0, squares = w->xx - 2 * ratio * w->xy + ratio * ratio * w->yy;
+
+	return w->n > 1 && squares > 0 ? scale_of(w) * sqrt(squares * w->n / (w->n - 1)) : 0;
+}
 
 static int add_number(struct profile_builder *b, const char *key, uint64_t value)
 {
@@ -28,13 +43,14 @@ static int add_numbers(const struct answer *a, struct profile_builder *b)
 {
 	const struct allocations_taken *t = &a->taken;
 	const struct so_alloc_slot *s = &t->slot;
+	const struct allocations_windows *w = &t->windows;
 	const struct {
 		const char *key;
 		uint64_t value;
 	} numbers[] = {
-		{ "memory.page_bytes", (uint64_t)((double)SO_ALLOC_MEAN(s->shift) * t->most_scale) },
-		{ "memory.cost_ns", (uint64_t)t->cost_ns },
-		{ "memory.time_ns", (uint64_t)t->time_ns },
+		{ "memory.page_bytes", (uint64_t)((double)SO_ALLOC_MEAN(s->shift) * scale_of(w)) },
+		{ "memory.cost_ns", (uint64_t)t->spent.cost_ns },
+		{ "memory.time_ns", (uint64_t)t->spent.time_ns },
 		{ "memory.lost", s->lost + t->lost },
 		{ "memory.ended", t->ended },
 		{ "alloc.hits", s->hits + s->stepped_hits },
@@ -47,11 +63,10 @@ static int add_numbers(const struct answer *a, struct profile_builder *b)
 		{ "alloc.hidden", s->hidden },
 		{ "alloc.strange", s->strange },
 		{ "alloc.mean_bytes", SO_ALLOC_MEAN(s->shift) },
-		{ "alloc.windows", t->windows },
-		{ "alloc.windowed", t->windowed },
+		{ "alloc.windows", (uint64_t)w->n },
 		{ "alloc.seen_ns", t->seen_ns },
-		{ "alloc.window_bytes", (uint64_t)t->window_bytes },
-		{ "alloc.window_squares_kib", (uint64_t)(t->window_squares / (1024.0 * 1024)) },
+		{ "alloc.window_error_bytes", (uint64_t)window_error(w) },
+		{ "alloc.probes_permille", (uint64_t)(1000 * w->most_share) },
 		{ "alloc.linked", t->linked },
 	};
 	int ret = 0;
@@ -82,8 +97,8 @@ static int add_comments(const struct answer *a, struct profile_builder *b)
 static int build(struct engine *e, struct answer *a, uint8_t **out, size_t *length)
 {
 	const struct engine_snapshot *s = &a->snapshot;
-	const struct alloc_profile profile = { &a->taken.reading, &a->taken.stacks, &a->taken.gone, a->taken.since_ns,
-					       a->taken.end_ns };
+	const struct alloc_profile profile = { &a->taken.reading, &a->taken.stacks, &a->taken.gone,
+					       a->taken.since_ns, a->taken.end_ns,  scale_of(&a->taken.windows) };
 	struct profile_source source = engine_source(e, s);
 	_cleanup_(profile_builder) struct profile_builder *builder = profile_builder__new_values(
 		s->begin_wall_ns + (a->taken.since_ns - s->begin_ns), a->taken.end_ns - a->taken.since_ns,

@@ -100,7 +100,7 @@ int alloc_calibration_run(struct alloc_probes *p, struct alloc_prices *out)
 					      &link);
 	if (ret)
 		return ret;
-	*slot = (struct so_alloc_slot){ .on = 1, .scale = SO_ALLOC_SCALE };
+	*slot = (struct so_alloc_slot){ .on = 1 };
 	out->hit_ns = positive(time_of(EMULATED) - plain[EMULATED]);
 	out->stepped_ns = positive(time_of(STEPPED) - plain[STEPPED]);
 	slot->on = 0;

@@ -145,7 +145,7 @@ int alloc_probes__begin(struct alloc_probes *p, uint32_t slot)
 		alloc_probes__forget(p, slot);
 		return ret;
 	}
-	*alloc_probes__slot(p, slot) = (struct so_alloc_slot){ .on = 1, .scale = SO_ALLOC_SCALE };
+	*alloc_probes__slot(p, slot) = (struct so_alloc_slot){ .on = 1 };
 	return 0;
 }
 

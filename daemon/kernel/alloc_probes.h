@@ -31,7 +31,7 @@ int alloc_probes__begin(struct alloc_probes *p, uint32_t slot);
 void alloc_probes__end(struct alloc_probes *p, uint32_t slot);
 /* The maps go as well. */
 void alloc_probes__forget(struct alloc_probes *p, uint32_t slot);
-/* What the kernel side counts and obeys: shift, scale and until_ns may be set. */
+/* What the kernel side counts and obeys: shift, seen and until_ns may be set. */
 struct so_alloc_slot *alloc_probes__slot(struct alloc_probes *p, uint32_t slot);
 
 /* Offsets in the file where the probes go, and a cookie for each (stakeout/alloc_abi.h); all borrowed. */

@@ -70,6 +70,31 @@ static int add(struct writer *w, const struct so_alloc_site_key *key, const uint
 	return profile_builder__sample_values(w->builder, locations, n, values, labels);
 }
 
+/* With what was seen in windows scaled. */
+static double sum_of(const struct writer *w, uint64_t all_the_time, uint64_t in_windows)
+{
+	return (double)all_the_time + w->profile->scale * (double)in_windows;
+}
+
+static uint64_t rounded(double value)
+{
+	return value < 9e18 ? (uint64_t)(value + 0.5) : (uint64_t)9e18;
+}
+
+/* Of one stack in one process. */
+struct site_sums {
+	double bytes, calls, freed_bytes, freed_calls;
+};
+
+static struct site_sums sums_of(const struct writer *w, const struct so_alloc_site *site)
+{
+	const struct so_alloc_sums *a = &site->sums[SO_ALLOC_ALL_THE_TIME], *b = &site->sums[SO_ALLOC_IN_WINDOWS];
+
+	return (struct site_sums){ sum_of(w, a->bytes, b->bytes), sum_of(w, a->calls, b->calls) / SO_ALLOC_CALLS,
+				   sum_of(w, a->freed_bytes, b->freed_bytes),
+				   sum_of(w, a->freed_calls, b->freed_calls) / SO_ALLOC_CALLS };
+}
+
 /* The middle of an age's octave. */
 static int64_t age_ns(unsigned age)
 {
@@ -79,13 +104,17 @@ static int64_t age_ns(unsigned age)
 static int add_freed(struct writer *w, const struct so_alloc_site_key *key, const struct so_alloc_site *site,
 		     const uint64_t *locations, size_t n)
 {
+	const struct site_sums sums = sums_of(w, site);
+	double all = 0;
 	int ret = 0;
 
+	for (unsigned i = 0; i < SO_ALLOC_AGES; i++)
+		all += (double)site->ages[i];
 	for (unsigned i = 0; !ret && i < SO_ALLOC_AGES; i++) {
-		double share = site->freed_bytes ? (double)site->ages[i] / (double)site->freed_bytes : 0;
+		double share = all > 0 ? (double)site->ages[i] / all : 0;
 		uint64_t values[ALLOC_VALUES] = {
-			[ALLOC_FREED_OBJECTS] = (uint64_t)(share * (double)site->freed_calls / SO_ALLOC_SCALE + 0.5),
-			[ALLOC_FREED] = site->ages[i],
+			[ALLOC_FREED_OBJECTS] = rounded(share * sums.freed_calls),
+			[ALLOC_FREED] = rounded(share * sums.freed_bytes),
 		};
 
 		if (site->ages[i])
@@ -94,9 +123,9 @@ static int add_freed(struct writer *w, const struct so_alloc_site_key *key, cons
 	return ret;
 }
 
-/* Of one stack in one process: what it allocated and freed, and what of it is in use, by span of time. */
+/* What of it is in use, by span of time. */
 struct in_use {
-	uint64_t bytes[ALLOC_PROFILE_SPANS], calls[ALLOC_PROFILE_SPANS];
+	double bytes[ALLOC_PROFILE_SPANS], calls[ALLOC_PROFILE_SPANS];
 };
 
 static int add_in_use(struct writer *w, const struct so_alloc_site_key *key, const struct in_use *in_use,
@@ -109,12 +138,13 @@ static int add_in_use(struct writer *w, const struct so_alloc_site_key *key, con
 		/* 0 is no label. */
 		struct profile_labels labels = { .time_ns = (int64_t)(i * span_ns) ?: 1 };
 		uint64_t values[ALLOC_VALUES] = {
-			[ALLOC_IN_USE_OBJECTS] = in_use->calls[i] / SO_ALLOC_SCALE, [ALLOC_IN_USE] = in_use->bytes[i]
+			[ALLOC_IN_USE_OBJECTS] = rounded(in_use->calls[i]),
+			[ALLOC_IN_USE] = rounded(in_use->bytes[i]),
 		};
 
-		if (in_use->bytes[i])
+		if (in_use->bytes[i] > 0)
 			ret = add(w, key, locations, n, &labels, values);
-		w->sums[key->kind].in_use += (double)in_use->bytes[i];
+		w->sums[key->kind].in_use += in_use->bytes[i];
 	}
 	return ret;
 }
@@ -122,8 +152,9 @@ static int add_in_use(struct writer *w, const struct so_alloc_site_key *key, con
 static int add_site(struct writer *w, const struct so_alloc_site_key *key, const struct so_alloc_site *site,
 		    const struct in_use *in_use)
 {
+	const struct site_sums sums = sums_of(w, site);
 	uint64_t values[ALLOC_VALUES] = {
-		[ALLOC_ALLOCATED_OBJECTS] = site->calls / SO_ALLOC_SCALE, [ALLOC_ALLOCATED] = site->bytes
+		[ALLOC_ALLOCATED_OBJECTS] = rounded(sums.calls), [ALLOC_ALLOCATED] = rounded(sums.bytes)
 	};
 	const uint64_t *locations;
 	uint64_t one;
@@ -136,9 +167,9 @@ static int add_site(struct writer *w, const struct so_alloc_site_key *key, const
 		*w->nested += site->chosen;
 		return 0;
 	}
-	w->sums[key->kind].bytes += (double)site->bytes;
-	w->sums[key->kind].calls += (double)site->calls / SO_ALLOC_SCALE;
-	w->sums[key->kind].freed += (double)site->freed_bytes;
+	w->sums[key->kind].bytes += sums.bytes;
+	w->sums[key->kind].calls += sums.calls;
+	w->sums[key->kind].freed += sums.freed_bytes;
 	w->sums[key->kind].chosen += (double)site->chosen;
 	ret = add(w, key, locations, n, &(struct profile_labels){ .pid = 0 }, values);
 	ret = ret ?: add_freed(w, key, site, locations, n);
@@ -164,6 +195,7 @@ static struct in_use *sum_in_use(const struct writer *w, const struct alloc_read
 	struct in_use *all = calloc(r->n_sites + 1, sizeof(*all));
 	struct u64_table sites = { 0 };
 	int ret = all ? 0 : -ENOMEM;
+	double scale;
 	uint32_t at;
 
 	for (size_t i = 0; !ret && i < r->n_sites; i++)
@@ -178,8 +210,9 @@ static struct in_use *sum_in_use(const struct writer *w, const struct alloc_read
 		if (is_in(w->profile->gone, tgid) ||
 		    !u64_table__get(&sites, number_of(block->stack, tgid, block->kind), &at))
 			continue;
-		all[at].bytes[span] += block->bytes;
-		all[at].calls[span] += block->calls;
+		scale = block->seen == SO_ALLOC_IN_WINDOWS ? w->profile->scale : 1;
+		all[at].bytes[span] += scale * (double)block->bytes;
+		all[at].calls[span] += scale * (double)block->calls / SO_ALLOC_CALLS;
 	}
 	u64_table__release(&sites);
 	if (!ret)

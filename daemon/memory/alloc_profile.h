@@ -29,6 +29,7 @@ struct alloc_profile {
 	const struct accumulator *stacks;
 	const struct u64_table *gone; /* processes that have ended: they have nothing in use */
 	uint64_t since_ns, end_ns;    /* of the time that is looked at */
+	double scale;                 /* of what was seen in windows; 1 or more */
 };
 
 /* Of one allocator; weighted, but for `chosen`. */

@@ -125,7 +125,7 @@ static void switch_off(struct allocations *a, struct target *t)
 {
 	struct target_allocations *allocations = &t->allocations;
 
-	allocations_account(a, t, clock__now_ns());
+	allocations_account(a, t);
 	alloc_probes__end(a->probes, t->slot);
 	allocations_remove_all(allocations);
 	allocations->n_processes = 0;
@@ -162,9 +162,8 @@ static int update(struct allocations *a, struct target *t)
 						    .maps = true,
 						    .on_ns = clock__now_ns(),
 						    .window_end_ns = UINT64_MAX,
-						    .most_scale = 1,
 						    .stacks.max_bytes = ALLOCATIONS_STACK_BYTES };
-	allocations_begin_windows(a, t, allocations->on_ns);
+	allocations_begin_windows(a, t);
 	/* The libraries of a target that is sampled already. */
 	if (t->info.state == TARGET_SAMPLING)
 		process_table__each(a->processes, t->slot, request_scan, a);
@@ -251,7 +250,7 @@ uint64_t allocations__tick(struct allocations *a, uint64_t now_ns)
 		if (now_ns >= allocations->next_look_ns)
 			look(a, t, now_ns);
 		if (now_ns >= allocations->window_end_ns)
-			allocations_turn_windows(a, t, now_ns);
+			allocations_turn_windows(a, t);
 		next = allocations->next_look_ns < next ? allocations->next_look_ns : next;
 		next = allocations->window_end_ns < next ? allocations->window_end_ns : next;
 	}
@@ -272,14 +271,9 @@ static int copy(struct allocations *a, struct target *t, struct allocations_take
 	out->end_ns = allocations->on ? clock__now_ns() : allocations->end_ns;
 	out->ended = !allocations->on;
 	out->slot = *alloc_probes__slot(a->probes, t->slot);
-	out->cost_ns = allocations->cost_ns;
-	out->time_ns = allocations->time_ns;
-	out->seen_ns = allocations->seen_ns;
+	out->spent = allocations->spent;
 	out->windows = allocations->windows;
-	out->window_bytes = allocations->window_bytes;
-	out->window_squares = allocations->window_squares;
-	out->most_scale = allocations->most_scale;
-	out->windowed = allocations->windows > 0 || allocations->windowed;
+	out->seen_ns = allocations->seen_ns;
 	out->lost = allocations->lost;
 	out->linked = allocations->linked;
 	memcpy(out->problem, allocations->problem, sizeof(out->problem));
@@ -300,7 +294,7 @@ int allocations__take(struct allocations *a, struct target *t, struct allocation
 		return so_err(err, -ENODATA, "target %u has ended: what it had in use is known no more", t->id);
 	if (proper->allocations.on && proper->info.state == TARGET_SAMPLING) {
 		look(a, proper, clock__now_ns());
-		allocations_account(a, proper, clock__now_ns());
+		allocations_account(a, proper);
 	}
 	ret = copy(a, proper, out);
 	return ret ? so_err(err, ret, "cannot take what is known of its allocations: %s", strerror(-ret)) : 0;

@@ -64,14 +64,13 @@ struct allocations_taken {
 	bool ended;                /* the target has */
 	struct alloc_maps maps;
 	struct so_alloc_slot slot;
-	double cost_ns, time_ns, most_scale;
+	struct allocations_spent spent;
+	struct allocations_windows windows;
 	uint64_t seen_ns, lost;
-	unsigned windows;
-	double window_bytes, window_squares;
 	struct accumulator stacks;
 	struct u64_table gone; /* processes of the target that have ended */
 	char *series;          /* memory_series__text() */
-	bool linked, windowed;
+	bool linked;
 	char problem[256];
 	struct alloc_reading reading; /* empty until allocations__read() */
 };

@@ -14,10 +14,10 @@ void allocations_remove_all(struct target_allocations *allocations);
 bool allocations_going(struct allocations *a, const struct target_allocations *allocations);
 
 /* allocations_windows.c: the first window begins. */
-void allocations_begin_windows(struct allocations *a, struct target *t, uint64_t now_ns);
+void allocations_begin_windows(struct allocations *a, struct target *t);
 /* Ends windows and begins others. */
-void allocations_turn_windows(struct allocations *a, struct target *t, uint64_t now_ns);
+void allocations_turn_windows(struct allocations *a, struct target *t);
 /* What the probes cost until now is added to the sums. */
-void allocations_account(struct allocations *a, struct target *t, uint64_t now_ns);
+void allocations_account(struct allocations *a, struct target *t);
 
 #endif

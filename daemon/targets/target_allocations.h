@@ -31,15 +31,24 @@ struct allocations_process {
 	unsigned n_libraries;
 };
 
-/* Readings of counters: at the last account, and when a window began. */
+/* Readings of counters. */
 struct allocations_reading {
-	uint64_t when_ns, cpu_ns;
-	uint64_t hits, stepped_hits, stacks_ns;
+	uint64_t when_ns, cpu_ns, waited_ns; /* waited: ready to run, for a CPU; of all threads */
+	uint64_t hits, stepped_hits, stacks_ns, bytes, left_out;
 };
 
-struct allocations_window {
-	double cost_ns, stacks_ns, time_ns; /* of the sums below */
-	uint64_t bytes, left_out;           /* of the slot's */
+/* Sums over some time. */
+struct allocations_spent {
+	double cost_ns, stacks_ns; /* what the probes took of the target's CPU time, and of that the stacks */
+	double own_ns;             /* the rest of its CPU time */
+	double time_ns;            /* the CPU time, or what went by but for waiting for a CPU where that is more */
+};
+
+/* Of bytes (x) and own CPU time (y) of on-windows: what the ratio of both and its error are made of. */
+struct allocations_windows {
+	double n, x, y, xx, xy, yy;
+	double own_ns;     /* own CPU time since there are windows, with the off-windows */
+	double most_share; /* of a thread's time in on-windows that probes took */
 };
 
 /* All zero: it was never watched so. */
@@ -53,18 +62,12 @@ struct target_allocations {
 	bool windowed;
 	uint64_t on_ns, end_ns, next_tick_ns, next_look_ns;
 	uint64_t window_end_ns; /* when the on-window or the off-window ends; UINT64_MAX: none does */
-	uint64_t off_begin_ns;
-	double credit_ns; /* what they may still take before windows are needed */
-	double share;     /* of a thread's time in on-windows that probes take, smoothed; 0: not known yet */
-	struct allocations_reading accounted;
-	struct allocations_window window;
-	/* Sums. */
-	double cost_ns, stacks_ns; /* what the probes took of the target's time, and of that the stacks, */
-	double time_ns;            /* of its CPU time or what went by where that is more */
-	uint64_t seen_ns;          /* on-windows, and the time without off-windows */
-	unsigned windows;
-	double window_bytes, window_squares; /* weighted, of each window; and their squares */
-	double most_scale;
+	double credit_ns;       /* what they may still take before windows are needed */
+	double share;           /* of the target's time in an on-window that probes take, smoothed */
+	struct allocations_reading accounted, window; /* the latest reading; that at the window's begin */
+	struct allocations_spent spent;
+	struct allocations_windows windows;
+	uint64_t seen_ns;          /* on-windows, and the time without windows */
 	uint64_t lost;             /* stacks that there was no memory for */
 	struct accumulator stacks; /* no counters */
 	struct memory_series series;

@@ -95,12 +95,25 @@ struct so_alloc_block_key {
 	__u32 tgid, pad;
 };
 
-/* bytes: weighted; calls: how many it counts for, in 1/256. */
+/*
+ * What was seen in windows is apart from what was seen while there were none: it stands for what was not seen between
+ * them as well, and by how much is known afterwards.
+ */
+enum so_alloc_seen {
+	SO_ALLOC_ALL_THE_TIME,
+	SO_ALLOC_IN_WINDOWS,
+	SO_ALLOC_SEEN,
+};
+
+#define SO_ALLOC_CALLS 256 /* calls are in such parts, as a chosen one may stand for one and a half */
+
+/* Weighted by the chance that it was chosen with. */
 struct so_alloc_block {
 	__u64 bytes, calls;
 	__u64 stack;
 	__u64 when_ns;
-	__u32 kind, pad;
+	__u32 kind;
+	__u32 seen; /* enum so_alloc_seen */
 };
 
 struct so_alloc_site_key {
@@ -108,23 +121,26 @@ struct so_alloc_site_key {
 	__u32 tgid, kind;
 };
 
-/* Sums since the target is watched so, weighted. */
-struct so_alloc_site {
+struct so_alloc_sums {
 	__u64 bytes, calls;
-	__u64 freed_bytes, freed_calls;
-	__u64 chosen;              /* calls, not weighted */
-	__u64 ages[SO_ALLOC_AGES]; /* freed bytes by age: from 2^i × 1024 ns on; the first one has the younger ones */
+	__u64 freed_bytes, freed_calls; /* of these */
+};
+
+/* Since the target is watched so. */
+struct so_alloc_site {
+	struct so_alloc_sums sums[SO_ALLOC_SEEN]; /* weighted */
+	__u64 chosen;                             /* calls, not weighted */
+	__u64 ages[SO_ALLOC_AGES]; /* freed bytes by age: from 2^i x 1024 ns on; the first one has the younger ones */
 	__u32 sent, pad;           /* its stack is in the ring */
 };
 
 #define SO_ALLOC_AGE_SHIFT 10
-#define SO_ALLOC_SCALE     256
 
 /* By slot, in memory that the daemon has mapped. */
 struct so_alloc_slot {
 	__u32 on;
 	__u32 shift; /* of the mean */
-	__u32 scale; /* in 1/256: by how much a call counts for more, as others are not seen; 256 to 2^28 */
+	__u32 seen;  /* enum so_alloc_seen */
 	__u32 pad;
 	__u64 until_ns; /* calls later are not counted; 0: all are */
 	__u64 hits, stepped_hits;

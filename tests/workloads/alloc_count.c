@@ -4,7 +4,7 @@
  *
  * script: a round for each line of input, then says what each function has done since the begin, in JSON.
  * fork: the same in a child. late LIBRARY: the same with mi_malloc() and mi_free() of what is loaded with the first line.
- * busy BYTES: as many calls as it can, and says at each line how many there were.
+ * busy BYTES WORK: as many calls as it can, and says at each line how many there were.
  * steady MB: allocates as much a second, and keeps 10 MB of it. leak MB: keeps all.
  */
 #include <dlfcn.h>
@@ -217,9 +217,15 @@ static void play(const char *library)
 
 static struct account busy_account = { .name = "busy" };
 
+/* So many rounds of work between two calls. */
+static unsigned busy_work;
+static volatile unsigned work;
+
 NOINLINE static void busy(size_t bytes)
 {
 	for (;;) {
+		for (unsigned i = 0; i < busy_work; i++)
+			work = work * 3 + i;
 		sink = malloc(bytes);
 		free(sink);
 		__atomic_fetch_add(&busy_account.calls, 1, __ATOMIC_RELAXED);
@@ -232,11 +238,12 @@ static void *be_busy(void *bytes)
 	return NULL;
 }
 
-static void play_busy(size_t bytes)
+static void play_busy(size_t bytes, unsigned work_rounds)
 {
 	pthread_t thread;
 	char line[64];
 
+	busy_work = work_rounds;
 	if (pthread_create(&thread, NULL, be_busy, (void *)(uintptr_t)bytes))
 		abort();
 	while (fgets(line, sizeof(line), stdin)) {
@@ -290,7 +297,7 @@ int main(int argc, char **argv)
 	puts("ready");
 	fflush(stdout);
 	if (!strcmp(mode, "busy"))
-		play_busy((size_t)atoi(argument));
+		play_busy((size_t)atoi(argument), argc > 3 ? (unsigned)atoi(argv[3]) : 0);
 	else if (!strcmp(mode, "steady"))
 		play_for(atof(argument), 2500);
 	else if (!strcmp(mode, "leak"))
