@@ -110,6 +110,17 @@ static int line_of(struct maker *m, const struct profile *profile, const struct 
 	return ret;
 }
 
+int memory_line__text(const struct profile *profile, const struct profile_sample *sample, char **out)
+{
+	size_t frame = memory_line__frame(profile, sample);
+	struct maker m = { .lines = NULL };
+	int ret = text_of(&m, frame == SIZE_MAX ? NULL : &profile->lines[frame]);
+
+	*out = ret ? NULL : strndup(m.text.bytes, m.text.length);
+	text__clear(&m.text);
+	return ret ?: *out ? 0 : -ENOMEM;
+}
+
 /* Which part of the recording a sample is of, from 0 on. */
 static unsigned span_of(const struct profile *profile, const struct profile_sample *sample)
 {

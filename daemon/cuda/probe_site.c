@@ -288,14 +288,27 @@ static bool is_branched_to(struct probe_decoder *d, const struct probe_code *cod
 }
 
 /*
- * `jmp` through a register or memory (0xff /4), taken to be at any byte. Not one through a pointer at a fixed place
- * (ModRM 0x25, relative to rip): it has one destination, as a thunk's, where a table of labels has an index.
+ * `jmp` through a register or memory (0xff /4). Not one through a pointer at a fixed place (ModRM 0x25, relative to rip):
+ * it has one destination, as a thunk's, where a table of labels has an index.
  */
-static bool may_jump_indirectly(const struct probe_code *code)
+static bool is_indirect_jump(const struct probe_code *code, size_t at)
 {
-	for (size_t at = 0; at + 1 < code->size; at++)
-		if (code->bytes[at] == 0xff && (code->bytes[at + 1] >> 3 & 7) == 4 && code->bytes[at + 1] != 0x25)
+	return at + 1 < code->size && code->bytes[at] == 0xff && (code->bytes[at + 1] >> 3 & 7) == 4 &&
+	       code->bytes[at + 1] != 0x25;
+}
+
+/* Such a one taken to be at any byte; what that suspects is decoded if it can be. */
+static bool may_jump_indirectly(struct probe_decoder *d, const struct probe_code *code)
+{
+	bool suspected = false;
+
+	for (size_t at = 0; !suspected && at < code->size; at++)
+		suspected = is_indirect_jump(code, at);
+	for (size_t at = 0, length; suspected && at < code->size; at += length) {
+		length = decode(d, code, at);
+		if (length == 0 || is_indirect_jump(code, at + read_prefixes(code->bytes + at, length).n))
 			return true;
+	}
 	return false;
 }
 
@@ -306,7 +319,7 @@ static bool is_passed_once(struct probe_decoder *d, const struct probe_code *cod
 		return true;
 	if (is_branched_to(d, code, 1, (int64_t)at, true))
 		return false;
-	return is_push(code->bytes + at, length) || (code->whole && !may_jump_indirectly(code));
+	return is_push(code->bytes + at, length) || (code->whole && !may_jump_indirectly(d, code));
 }
 
 static void describe(struct probe_decoder *d, const struct probe_code *code, size_t at, enum reason why, bool emulated,
