@@ -11,7 +11,7 @@ from strangers import NOBODY, ask_as
 from test_history import Historian
 from test_memory import Grower
 
-RATE = 2000000
+RATE = 4  # MB a second
 LEAK_S = 12
 
 
