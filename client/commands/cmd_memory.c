@@ -9,6 +9,7 @@
 #include "client/commands/memory_past.h"
 #include "client/commands/running.h"
 #include "client/memory/gpu_report.h"
+#include "client/memory/memory_moments.h"
 #include "client/memory/memory_report.h"
 #include "client/render/format.h"
 #include "client/session/interrupt.h"
@@ -33,7 +34,7 @@
 
 struct memory_request {
 	pid_t pid;
-	const char *input, *output, *format_word;
+	const char *input, *base, *output, *format_word;
 	enum format format;
 	double duration_s;
 	unsigned top;
@@ -180,6 +181,45 @@ static int print(const struct memory_request *request, const struct reports *rep
 	return ret ?: output__commit(output, err);
 }
 
+static int read_report(const struct memory_request *request, const uint8_t *bytes, size_t length,
+		       struct reports *reports, struct so_error *err)
+{
+	return request->gpu ? gpu_report__read(bytes, length, &reports->gpu, err)
+			    : memory_report__read(bytes, length, &reports->host, err);
+}
+
+/* Against the moment that --base has. */
+static int compare(const struct memory_request *request, const struct reports *reports, struct so_error *err)
+{
+	__attribute__((cleanup(reports__clear))) struct reports base = { .host.pid = 0 };
+	_cleanup_(memory_moments) struct memory_moments moments = { .n = 0 };
+	_cleanup_(profile_file) struct profile_file file = { .bytes = NULL };
+	_cleanup_(output) struct output *output = NULL;
+	json_t *json = NULL;
+	int ret = profile_file__read(request->base, "inuse_space", &file, err);
+
+	if (!ret && file.folded)
+		ret = so_err(err, -EINVAL, "%s has folded stacks: give the pprof file", request->base);
+	ret = ret ?: read_report(request, file.bytes, file.length, &base, err);
+	if (ret)
+		return ret;
+	ret = request->gpu ? memory_moments__compare(base.gpu.lines, 0, reports->gpu.lines, 0, &moments)
+			   : memory_moments__compare(base.host.lines, base.host.page_bytes, reports->host.lines,
+						     reports->host.page_bytes, &moments);
+	ret = ret ? so_err(err, ret, "out of memory") : output__open("-", &output, err);
+	if (ret)
+		return ret;
+	if (!request->as_json)
+		memory_moments__print(&moments, request->top, output__file(output));
+	else if (!(json = memory_moments__json(&moments)) ||
+		 json_dumpf(json, output__file(output), JSON_INDENT(2) | JSON_REAL_PRECISION(12)))
+		ret = so_err(err, -ENOMEM, "out of memory");
+	else
+		fputc('\n', output__file(output));
+	json_decref(json);
+	return ret ?: output__commit(output, err);
+}
+
 static int run(const struct globals *globals, const struct memory_request *request, struct so_error *err)
 {
 	__attribute__((cleanup(reports__clear))) struct reports reports = { .host.pid = 0 };
@@ -197,15 +237,14 @@ static int run(const struct globals *globals, const struct memory_request *reque
 
 	if (!ret && file.folded)
 		ret = so_err(err, -EINVAL, "%s has folded stacks: give the pprof file", request->input);
-	if (!ret && request->gpu)
-		ret = gpu_report__read(looked ?: file.bytes, looked ? length : file.length, &reports.gpu, err);
-	else if (!ret)
-		ret = memory_report__read(looked ?: file.bytes, looked ? length : file.length, &reports.host, err);
+	ret = ret ?: read_report(request, looked ?: file.bytes, looked ? length : file.length, &reports, err);
 	if (!ret && request->output)
 		ret = write_profile(request, request->gpu ? reports.gpu.in_use : reports.host.in_use,
 				    looked ?: file.bytes, looked ? length : file.length, err);
 	/* Standard output has the stacks then. */
-	if (!ret && request->output && !strcmp(request->output, "-"))
+	if (!ret && request->base)
+		ret = compare(request, &reports, err);
+	else if (!ret && request->output && !strcmp(request->output, "-"))
 		print_text(request, &reports, stderr);
 	else if (!ret)
 		ret = print(request, &reports, err);
@@ -218,6 +257,7 @@ static int check_past(struct memory_request *request, struct so_error *err)
 	const char *option = request->duration_s >= 0 ? "-d"
 			     : request->so_far        ? "--so-far"
 			     : request->gpu           ? "--gpu"
+			     : request->base          ? "--base"
 			     : request->output        ? "-o"
 			     : request->format_word   ? "-f"
 			     : request->top           ? "--top"
@@ -247,6 +287,8 @@ static int check(struct memory_request *request, struct so_error *err)
 			      request->pid ? ", not both" : "");
 	if (request->so_far && request->input)
 		return so_err(err, -EINVAL, "--so-far is of a process, not of a file");
+	if (request->base && request->output && !strcmp(request->output, "-"))
+		return so_err(err, -EINVAL, "--base and -o - both want standard output");
 	if (!request->output)
 		return request->format_word ? so_err(err, -EINVAL, "-f needs -o: where to write") : 0;
 	ret = request->format_word ? format__parse(request->format_word, request->output, &request->format, err)
@@ -272,6 +314,8 @@ int cmd_memory(const struct globals *globals, int argc, char **argv)
 		PAST_AT(request.past),
 		{ OPTION_ON, 0, "gpu", NULL, &request.gpu,
 		  "of GPUs instead: what PyTorch has allocated and cached,\nby the line that asked for it" },
+		{ OPTION_TEXT, 0, "base", "FILE", &request.base,
+		  "an earlier -o FILE.pb.gz: what each line has in use by\nnow that it had not then" },
 		{ OPTION_NUMBER, 0, "top", "N", OPTION_RANGE(&request.top, 1, 100000), "rows of the table (10)" },
 		{ OPTION_TEXT, 'o', "output", "FILE", &request.output,
 		  "write the stacks of what is in use: .pb.gz (pprof, with\nall values), .html (a flame graph), "
@@ -282,7 +326,7 @@ int cmd_memory(const struct globals *globals, int argc, char **argv)
 		{ OPTION_END },
 	};
 	const struct option_table table = {
-		.usage = "memory -p PID [OPTION]... | memory FILE",
+		.usage = "memory -p PID [OPTION]... | memory FILE [--base FILE]",
 		.about = "Whether a process's memory grows, by how much a minute, and which lines keep it. Pages\n"
 			 "that are touched for the first time are sampled with their stacks; at the end it is\n"
 			 "looked up which of them are there still. FILE: what -o FILE.pb.gz has kept. --since: how\n"

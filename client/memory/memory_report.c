@@ -32,16 +32,16 @@ int memory_report__read(const uint8_t *bytes, size_t length, struct memory_repor
 {
 	int ret = profile__read_value(bytes, length, "inuse_space", &out->in_use, err);
 	const char *series;
-	double page_bytes, time_ns;
+	double time_ns;
 
 	ret = ret ?: profile__read_value(bytes, length, "alloc_space", &out->allocated, err);
 	if (ret)
 		return ret;
 	series = profile__comment(out->in_use, "memory.series");
-	page_bytes = number(out->in_use, "memory.page_bytes", 0);
+	out->page_bytes = number(out->in_use, "memory.page_bytes", 0);
 	if (profile__comment(out->in_use, "gpu.devices"))
 		return so_err(err, -EINVAL, "the profile is of GPUs: stakeout memory --gpu FILE");
-	if (!series || !(page_bytes > 0 && page_bytes < MOST_PAGE_BYTES))
+	if (!series || !(out->page_bytes > 0 && out->page_bytes < MOST_PAGE_BYTES))
 		return so_err(err, -EINVAL, "the profile is none of 'stakeout memory': it has no series of memory");
 	ret = growth__read(series, &out->growth, err);
 	if (ret)
@@ -53,7 +53,7 @@ int memory_report__read(const uint8_t *bytes, size_t length, struct memory_repor
 	out->unread = number(out->in_use, "memory.unread_processes", 0);
 	out->ended = number(out->in_use, "memory.ended", 0) > 0;
 	out->pid = (long)number(out->in_use, "pid", 0);
-	ret = memory_lines__new(out->in_use, out->allocated, page_bytes, &out->lines);
+	ret = memory_lines__new(out->in_use, out->allocated, out->page_bytes, &out->lines);
 	return ret ? so_err(err, ret, "out of memory") : 0;
 }
 

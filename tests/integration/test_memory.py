@@ -397,6 +397,32 @@ def test_a_process_that_is_attached_for_it():
     grower.end()
 
 
+def test_two_moments():
+    """By line what came between two looks at a process that is attached; and by two files alone."""
+    grower, daemon, where = cpp("leak", 5), Daemon(), temporary_dir()
+    first, second = os.path.join(where, "1.pb.gz"), os.path.join(where, "2.pb.gz")
+    daemon.client("attach", "-p", grower.pid, "--memory")
+    time.sleep(2)
+    daemon.client("memory", "-p", grower.pid, "--so-far", "-o", first)
+    before = grower.anonymous()
+    time.sleep(4)
+    text = daemon.client("memory", "-p", grower.pid, "--so-far", "-o", second, "--base", first).stdout
+    grown = grower.anonymous() - before
+    said = json.loads(run([STAKEOUT, "memory", second, "--base", first, "--json"]).stdout)
+    line = said["lines"][0]
+    assert line["line"].startswith("leak_record ") and said["all"]["line"] is None, said
+    assert_near(line["change_bytes"], grown, 0.35, "what came between the moments")
+    assert line["change_bytes_low"] < line["change_bytes"] < line["change_bytes_high"], line
+    assert abs(line["now_bytes"] - line["before_bytes"] - line["change_bytes"]) < 1, line
+    shown = re.search(r"^ +\+([0-9.]+)  \[\+[0-9.]+, \+[0-9.]+\] +[0-9.]+ +[0-9.]+  leak_record ", text, re.M)
+    assert shown and abs(float(shown.group(1)) - line["change_bytes"] / 1e6) < 0.06, text
+    same = json.loads(run([STAKEOUT, "memory", second, "--base", second, "--json"]).stdout)
+    assert same["all"]["change_bytes"] == 0 and same["all"]["change_bytes_low"] < 0, same["all"]
+    refused = run([STAKEOUT, "memory", second, "--base", "/dev/null"])
+    assert refused.returncode == 1 and len(refused.stderr.splitlines()) == 1, refused
+    grower.end()
+
+
 def test_rights():
     """A user sees the memory of their own processes alone; few of them at a time."""
     roots, daemon = cpp("leak", 1), Daemon("--socket-mode", "0666", "--group", "")
