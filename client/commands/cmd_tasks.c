@@ -29,21 +29,23 @@ static int look(const struct globals *globals, const struct tasks_request *reque
 {
 	const struct attach_request attach = { .pid = request->pid, .rate_hz = RATE_HZ };
 	_cleanup_(session) struct session *session = NULL;
-	struct waiting_note *note;
+	_cleanup_(waiting_note) struct waiting_note *note = NULL;
 	struct target target;
+	bool attached;
 	int ret = session__open(globals->socket, SESSION_ANY, &session, err);
 
 	if (ret)
 		return ret;
 	note = waiting_note__begin("looking at the tasks of process %d", request->pid);
-	ret = target__attach_at_any_rate(session__api(session), &attach, &target, err);
-	if (!ret) {
-		ret = target__tasks(session__api(session), target.id, answer, err);
-		/* A private daemon ends anyhow. */
-		if (!session__private(session))
-			target__detach(session__api(session), target.id, NULL);
-	}
-	waiting_note__end(note);
+	ret = target__attach(session__api(session), &attach, &target, err);
+	attached = !ret;
+	/* What the daemon watches already is looked at through that target. */
+	if (ret == -EEXIST && !target__find(session__api(session), request->pid, &target, NULL))
+		ret = 0;
+	ret = ret ?: target__tasks(session__api(session), target.id, answer, err);
+	/* A private daemon ends anyhow. */
+	if (attached && !session__private(session))
+		target__detach(session__api(session), target.id, NULL);
 	return ret;
 }
 
