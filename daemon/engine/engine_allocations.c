@@ -54,6 +54,7 @@ static int add_numbers(const struct answer *a, struct profile_builder *b)
 		{ "memory.lost", s->lost + t->lost },
 		{ "memory.ended", t->ended },
 		{ "alloc.hits", s->hits + s->stepped_hits },
+		{ "alloc.stepped_hits", s->stepped_hits },
 		{ "alloc.chosen", s->chosen },
 		{ "alloc.frees", s->frees },
 		{ "alloc.nested", a->nested },
