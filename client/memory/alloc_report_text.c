@@ -9,12 +9,13 @@
 
 static void print_verdict(const struct alloc_report *r, FILE *out)
 {
-	const struct growth *g = &r->memory.growth;
+	const struct growth_kind *g = &r->memory.growth.own;
 	const struct memory_line *line = alloc_report__culprit(r);
 
 	fprintf(out, "the process's memory is %s", growth__word(g->verdict));
 	if (g->verdict == GROWTH_UNKNOWN) {
-		fprintf(out, ": %zu readings in %.1f s are too few (-d 20)\n", g->points, g->seconds);
+		fprintf(out, ": %zu readings in %.1f s are too few (-d 20)\n", r->memory.growth.points,
+			r->memory.growth.seconds);
 		return;
 	}
 	fprintf(out, ": %+.1f MB a minute [%+.1f, %+.1f]", g->rate * PER_MINUTE, g->low * PER_MINUTE,
@@ -42,9 +43,9 @@ static void print_limits(const struct alloc_report *r, FILE *out)
 			"are scaled; what is in use is at most that much\n",
 			r->seen_percent);
 	if (r->dense)
-		fputs("hardly anything but calls of allocators is done: probes took most of the time in windows, so "
-		      "that "
-		      "figures may be wrong by a multiple; shares of lines hold\n",
+		fputs("windows had too little of the program's own time, beside that of the probes, to scale by: "
+		      "figures may "
+		      "be wrong by a multiple\n",
 		      out);
 	if (r->left_out > 0)
 		fprintf(out, "%.0f blocks were too many to be followed: they count as freed\n", r->left_out);
@@ -145,7 +146,7 @@ static json_t *line_json(const struct alloc_report *r, const struct alloc_line *
 json_t *alloc_report__json(const struct alloc_report *r)
 {
 	const struct memory_line *culprit = alloc_report__culprit(r);
-	const struct growth *g = &r->memory.growth;
+	const struct growth_kind *g = &r->memory.growth.own;
 	json_t *kinds = json_array(), *lines = json_array();
 
 	for (size_t i = 0; kinds && i < r->n_kinds; i++)
