@@ -43,9 +43,9 @@ static void print_limits(const struct alloc_report *r, FILE *out)
 			"are scaled; what is in use is at most that much\n",
 			r->seen_percent);
 	if (r->dense)
-		fputs("hardly anything but calls of allocators is done: probes took most of the time in windows, so "
-		      "that "
-		      "figures may be wrong by a multiple; shares of lines hold\n",
+		fputs("windows had too little of the program's own time, beside that of the probes, to scale by: "
+		      "figures may "
+		      "be wrong by a multiple\n",
 		      out);
 	if (r->left_out > 0)
 		fprintf(out, "%.0f blocks were too many to be followed: they count as freed\n", r->left_out);

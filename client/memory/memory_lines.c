@@ -29,8 +29,10 @@ static bool is_of_allocator(const struct profile_line *line)
 					     "libmimalloc", "libtcmalloc", "libc10",   "ld-musl",      "[" };
 	/* The last ones are those of a program that has the C library in itself. */
 	static const char *const names[] = {
-		"operator new", "std::",     "__gnu_cxx::", "alloc::", "<alloc::", "__rust", "malloc",  "calloc",
-		"realloc",      "sysmalloc", "_int_",       "__libc_", "memset",   "memcpy", "memmove", "__mem"
+		"operator new",     "std::",         "__gnu_cxx::", "alloc::",   "<alloc::", "__rust",
+		"malloc",           "calloc",        "realloc",     "sysmalloc", "_int_",    "__libc_",
+		"memset",           "memcpy",        "memmove",     "__mem",     "memalign", "posix_memalign",
+		"__posix_memalign", "aligned_alloc", "__calloc",    "__strdup",  "__strndup"
 	};
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)

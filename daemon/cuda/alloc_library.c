@@ -113,13 +113,29 @@ static int read_symbols(struct reader *r, bool whole)
 	return ret == -ENOENT ? 0 : ret;
 }
 
+static unsigned arguments_of(enum so_alloc_shape shape)
+{
+	switch (shape) {
+	case SO_ALLOC_SIZE:
+	case SO_ALLOC_FREE:
+		return 1;
+	case SO_ALLOC_TO_PLACE:
+		return 3;
+	default:
+		return 2;
+	}
+}
+
 /* Where a probe goes in the function; -ENOTSUP: nowhere. */
 static int find_site(struct reader *r, struct probe_decoder *decoder, const struct found *f, uint64_t *place,
 		     bool *stepped)
 {
 	uint64_t size = f->size ?: UNSIZED_BYTES, offset;
 	_cleanup_free_ uint8_t *bytes = NULL;
-	struct probe_code code = { .address = f->address, .whole = f->size };
+	struct probe_code code = { .address = f->address,
+				   .whole = f->size,
+				   .arguments = arguments_of(f->function->shape),
+				   .repeats = f->function->shape == SO_ALLOC_FREE };
 	struct probe_site site;
 	int ret = elf_file__offset(&r->elf, f->address, &offset);
 

@@ -9,6 +9,9 @@
 #include "daemon/engine/engine_internal.h"
 #include "daemon/memory/alloc_profile.h"
 
+/* That had the program's own time, each as much. */
+#define LEAST_WINDOWS 4
+
 struct answer {
 	struct engine_snapshot snapshot;
 	struct allocations_taken taken;
@@ -28,6 +31,14 @@ static double window_error(const struct allocations_windows *w)
 	double ratio = w->y > 0 ? w->x / w->y : 0, squares = w->xx - 2 * ratio * w->xy + ratio * ratio * w->yy;
 
 	return w->n > 1 && squares > 0 ? scale_of(w) * sqrt(squares * w->n / (w->n - 1)) : 0;
+}
+
+/* In 1/1000: what probes took of a window's time, at most; all, where too few windows had some of the program's own. */
+static uint64_t probes_permille(const struct allocations_windows *w)
+{
+	bool few = w->n > 0 && w->y * w->y < LEAST_WINDOWS * w->yy;
+
+	return few || (w->n > 0 && w->y <= 0) ? 1000 : (uint64_t)(1000 * w->most_share);
 }
 
 static int add_number(struct profile_builder *b, const char *key, uint64_t value)
@@ -54,6 +65,7 @@ static int add_numbers(const struct answer *a, struct profile_builder *b)
 		{ "memory.lost", s->lost + t->lost },
 		{ "memory.ended", t->ended },
 		{ "alloc.hits", s->hits + s->stepped_hits },
+		{ "alloc.stepped_hits", s->stepped_hits },
 		{ "alloc.chosen", s->chosen },
 		{ "alloc.frees", s->frees },
 		{ "alloc.nested", a->nested },
@@ -66,7 +78,7 @@ static int add_numbers(const struct answer *a, struct profile_builder *b)
 		{ "alloc.windows", (uint64_t)w->n },
 		{ "alloc.seen_ns", t->seen_ns },
 		{ "alloc.window_error_bytes", (uint64_t)window_error(w) },
-		{ "alloc.probes_permille", (uint64_t)(1000 * w->most_share) },
+		{ "alloc.probes_permille", probes_permille(w) },
 		{ "alloc.linked", t->linked },
 	};
 	int ret = 0;
