@@ -97,6 +97,7 @@ static int copy_python(struct process *p, const struct process *parent)
 {
 	p->python_file = parent->python_file;
 	p->python_bias = parent->python_bias;
+	p->asyncio_table = parent->asyncio_table;
 	p->python_refused = parent->python_refused;
 	if (!parent->python)
 		return 0;
@@ -111,6 +112,7 @@ static void forget_python(struct process *p)
 {
 	free(TAKE_PTR(p->python));
 	p->python_file = NULL;
+	p->asyncio_table = 0;
 	p->python_asked_ns = 0;
 	p->python_refused = false;
 	p->kernel.python = (struct so_python_place){ 0 };

@@ -52,6 +52,7 @@ struct process {
 	uint64_t forgotten_ns;                /* the latest of these */
 	const struct file_entry *python_file; /* the file with its interpreter; NULL: none */
 	uint64_t python_bias;                 /* of that file */
+	uint64_t asyncio_table;               /* address of asyncio's table of offsets; 0: none */
 	struct python_process *python;        /* NULL: not ready yet, or refused */
 	uint64_t python_asked_ns;             /* when it was first not ready; 0: never */
 	bool python_refused;
