@@ -451,7 +451,9 @@ def test_in_place_of_the_lock(version):
         for sample in Message(path).samples:
             if sample.labels.get("thread") == function:
                 states[sample.state] += sample.wall_ns
-        assert states[state] > 0.1 * sum(states.values()) > 0, (kind, states)
+        # How long they wait for a CPU is the machine's affair.
+        rest = sum(states.values()) - states["runnable"]
+        assert states[state] > 0.1 * rest > 0, (kind, states)
         # Nothing of it is the GIL's, and next to nothing another lock's.
         assert not states["gil"] and states["lock"] < 0.1 * states[state], (kind, states)
 
