@@ -80,7 +80,8 @@ struct task_struct {
 	int tgid;
 	unsigned int __state;
 	int on_cpu;
-	unsigned long nvcsw, nivcsw; /* context switches, voluntary and not */
+	unsigned long nvcsw, nivcsw;    /* context switches, voluntary and not */
+	unsigned long min_flt, maj_flt; /* page faults that have ended */
 	char comm[16];
 	void *stack;
 	struct mm_struct *mm;

@@ -239,12 +239,21 @@ static __noinline int take_page(__u32 tgid, __u32 order, __u64 address, __u32 ra
 	return 0;
 }
 
+/* mm_account_fault() in mm/memory.c counts each fault at its end, also those of get_user_pages(). */
+static __always_inline __u32 ended_faults(void)
+{
+	const struct task_struct *task = (const struct task_struct *)bpf_get_current_task_btf();
+
+	return (__u32)(task->min_flt + task->maj_flt);
+}
+
 static __always_inline void note_fault(__u64 address)
 {
 	__u32 tid = (__u32)bpf_get_current_pid_tgid();
 	struct so_page_fault *fault = &page_faults[tid & (SO_PAGE_FAULTS - 1)];
 
 	fault->tid = tid;
+	fault->faults = ended_faults();
 	fault->address = address;
 }
 
@@ -276,7 +285,8 @@ int BPF_PROG(on_page, void *page, unsigned int order, unsigned int gfp)
 		return 0;
 	id = bpf_get_current_pid_tgid();
 	fault = &page_faults[(__u32)id & (SO_PAGE_FAULTS - 1)];
-	if (fault->tid != (__u32)id)
+	/* Pages that a call fills ahead (MAP_POPULATE) have no fault: nothing says where they are. */
+	if (fault->tid != (__u32)id || fault->faults != ended_faults())
 		return 0;
 	random = bpf_get_prandom_u32();
 	if (!order && random >= highest_random &&

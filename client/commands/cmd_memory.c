@@ -6,8 +6,11 @@
 #include <unistd.h>
 
 #include "client/commands/commands.h"
+#include "client/commands/memory_look.h"
+#include "client/commands/memory_past.h"
 #include "client/commands/running.h"
 #include "client/memory/gpu_report.h"
+#include "client/memory/memory_moments.h"
 #include "client/memory/memory_report.h"
 #include "client/render/format.h"
 #include "client/session/interrupt.h"
@@ -21,21 +24,19 @@
 
 #define DEFAULT_DURATION_S 60
 #define DEFAULT_TOP        10
-#define WAIT_MS            100
-/* After this it is an error if PyTorch was not seen in the process. */
-#define GPU_CHECK_S 2
-/* Of its own samples few are needed: they keep the process's mappings and threads' names up to date. */
-#define RATE_HZ 19
+#define NO_DURATION        (-1.0) /* none was given */
 /* It is asked while it is watched: what is in use is not known afterwards. So it ends later, if this one is killed. */
 #define SPARE_S 30
 
 struct memory_request {
 	pid_t pid;
-	const char *input, *output, *format_word;
+	const char *input, *base, *output, *format_word;
 	enum format format;
 	double duration_s;
 	unsigned top;
 	bool as_json, so_far, gpu;
+	struct past_options past;
+	struct time_range range; /* of these */
 };
 
 /* What was read: of the one or of the other. */
@@ -57,25 +58,6 @@ static int download(struct api_client *api, const struct memory_request *request
 			    : target__memory(api, id, bytes, length, err);
 }
 
-static int wait_for(struct api_client *api, struct target *target, double duration_s, struct so_error *err)
-{
-	bool progress = isatty(STDERR_FILENO);
-	int ret = 0;
-
-	while (!ret && !target__ended(target) && !interrupt__pending() && target->elapsed_s < duration_s) {
-		double left_ms = 1e3 * (duration_s - target->elapsed_s);
-
-		if (progress)
-			fprintf(stderr, "\r\033[Klooking at %d (%s): %.1f of %.0f s", target->pid, target->comm,
-				target->elapsed_s, duration_s);
-		interrupt__sleep_ms(left_ms > WAIT_MS ? WAIT_MS : (unsigned)left_ms + 1);
-		ret = target__get(api, target->id, target, err);
-	}
-	if (progress)
-		fputs("\r\033[K", stderr);
-	return ret;
-}
-
 /* Whoever waits for a minute is not to learn then that there was nothing to see. */
 static int check_gpu(struct api_client *api, const struct memory_request *request, struct target *target,
 		     struct so_error *err)
@@ -84,9 +66,9 @@ static int check_gpu(struct api_client *api, const struct memory_request *reques
 	size_t length;
 	int ret;
 
-	if (!request->gpu || request->duration_s <= GPU_CHECK_S)
+	if (!request->gpu || request->duration_s <= MEMORY_LOOK_CHECK_S)
 		return 0;
-	ret = wait_for(api, target, GPU_CHECK_S, err);
+	ret = memory_look__wait(api, target, MEMORY_LOOK_CHECK_S, err);
 	ret = ret ?: download(api, request, target->id, &bytes, &length, err);
 	return ret ?: gpu_report__check(bytes, length, err);
 }
@@ -96,7 +78,7 @@ static int look(const struct globals *globals, const struct memory_request *requ
 {
 	_cleanup_(session) struct session *session = NULL;
 	const struct attach_request attach = { .pid = request->pid,
-					       .rate_hz = RATE_HZ,
+					       .rate_hz = MEMORY_LOOK_RATE_HZ,
 					       .duration_s = request->duration_s + SPARE_S,
 					       .children = true,
 					       .kernel = true,
@@ -114,7 +96,7 @@ static int look(const struct globals *globals, const struct memory_request *requ
 	if (ret)
 		return ret;
 	ret = check_gpu(session__api(session), request, &target, err);
-	ret = ret ?: wait_for(session__api(session), &target, request->duration_s, err);
+	ret = ret ?: memory_look__wait(session__api(session), &target, request->duration_s, err);
 	ret = ret ?: download(session__api(session), request, target.id, bytes, length, err);
 	/* A private daemon ends anyhow. */
 	if (!session__private(session))
@@ -155,28 +137,89 @@ static void print_text(const struct memory_request *request, const struct report
 		memory_report__print(&reports->host, request->top, out);
 }
 
+/* Takes json. */
+static int write_json(json_t *json, FILE *out, struct so_error *err)
+{
+	int ret = 0;
+
+	if (!json || json_dumpf(json, out, JSON_INDENT(2) | JSON_REAL_PRECISION(12)))
+		ret = so_err(err, -ENOMEM, "out of memory");
+	else
+		fputc('\n', out);
+	json_decref(json);
+	return ret;
+}
+
 static int print(const struct memory_request *request, const struct reports *reports, struct so_error *err)
 {
 	_cleanup_(output) struct output *output = NULL;
 	int ret = output__open("-", &output, err);
-	json_t *json;
 
 	if (ret)
 		return ret;
-	if (!request->as_json) {
+	if (request->as_json)
+		ret = write_json(request->gpu ? gpu_report__json(&reports->gpu) : memory_report__json(&reports->host),
+				 output__file(output), err);
+	else
 		print_text(request, reports, output__file(output));
-		return output__commit(output, err);
-	}
-	json = request->gpu ? gpu_report__json(&reports->gpu) : memory_report__json(&reports->host);
-	if (!json || json_dumpf(json, output__file(output), JSON_INDENT(2) | JSON_REAL_PRECISION(12)))
-		ret = so_err(err, -ENOMEM, "out of memory");
-	json_decref(json);
-	if (!ret)
-		fputc('\n', output__file(output));
 	return ret ?: output__commit(output, err);
 }
 
-static int run(const struct globals *globals, const struct memory_request *request, struct so_error *err)
+static int read_report(const struct memory_request *request, const uint8_t *bytes, size_t length,
+		       struct reports *reports, struct so_error *err)
+{
+	return request->gpu ? gpu_report__read(bytes, length, &reports->gpu, err)
+			    : memory_report__read(bytes, length, &reports->host, err);
+}
+
+/* Against the moment that --base has. */
+static int compare(const struct memory_request *request, const struct reports *reports, struct so_error *err)
+{
+	__attribute__((cleanup(reports__clear))) struct reports base = { .host.pid = 0 };
+	_cleanup_(memory_moments) struct memory_moments moments = { .n = 0 };
+	_cleanup_(profile_file) struct profile_file file = { .bytes = NULL };
+	_cleanup_(output) struct output *output = NULL;
+	int ret = profile_file__read(request->base, "inuse_space", &file, err);
+
+	if (!ret && file.folded)
+		ret = so_err(err, -EINVAL, "%s has folded stacks: give the pprof file", request->base);
+	ret = ret ?: read_report(request, file.bytes, file.length, &base, err);
+	if (ret)
+		return ret;
+	ret = request->gpu ? memory_moments__compare(base.gpu.lines, 0, reports->gpu.lines, 0, &moments)
+			   : memory_moments__compare(base.host.lines, base.host.page_bytes, reports->host.lines,
+						     reports->host.page_bytes, &moments);
+	ret = ret ? so_err(err, ret, "out of memory") : output__open("-", &output, err);
+	if (ret)
+		return ret;
+	if (request->as_json)
+		ret = write_json(memory_moments__json(&moments), output__file(output), err);
+	else
+		memory_moments__print(&moments, request->top, output__file(output));
+	return ret ?: output__commit(output, err);
+}
+
+/* Where PyTorch's allocator cannot be watched. err has the reason, which stays if there is nothing else to be seen. */
+static int show_calls(const struct globals *globals, const struct memory_request *request, struct so_error *err)
+{
+	_cleanup_(cuda_memory) struct cuda_memory memory = { .report = NULL };
+	_cleanup_(session) struct session *session = NULL;
+	_cleanup_(output) struct output *output = NULL;
+	const struct so_error why = *err;
+	int ret = output__open("-", &output, err);
+
+	ret = ret ?: session__open(globals->socket, SESSION_ANY, &session, err);
+	ret = ret ?: memory_look__by_call(session, request->pid, request->duration_s, why.text, &memory, err);
+	if (ret)
+		return ret;
+	if (request->as_json)
+		ret = write_json(cuda_memory__json(&memory, why.text), output__file(output), err);
+	else
+		cuda_memory__print(&memory, why.text, request->top, output__file(output));
+	return ret ?: output__commit(output, err);
+}
+
+static int show_report(const struct globals *globals, const struct memory_request *request, struct so_error *err)
 {
 	__attribute__((cleanup(reports__clear))) struct reports reports = { .host.pid = 0 };
 	_cleanup_(profile_file) struct profile_file file = { .bytes = NULL };
@@ -193,30 +236,68 @@ static int run(const struct globals *globals, const struct memory_request *reque
 
 	if (!ret && file.folded)
 		ret = so_err(err, -EINVAL, "%s has folded stacks: give the pprof file", request->input);
-	if (!ret && request->gpu)
-		ret = gpu_report__read(looked ?: file.bytes, looked ? length : file.length, &reports.gpu, err);
-	else if (!ret)
-		ret = memory_report__read(looked ?: file.bytes, looked ? length : file.length, &reports.host, err);
+	ret = ret ?: read_report(request, looked ?: file.bytes, looked ? length : file.length, &reports, err);
 	if (!ret && request->output)
 		ret = write_profile(request, request->gpu ? reports.gpu.in_use : reports.host.in_use,
 				    looked ?: file.bytes, looked ? length : file.length, err);
 	/* Standard output has the stacks then. */
-	if (!ret && request->output && !strcmp(request->output, "-"))
+	if (!ret && request->base)
+		ret = compare(request, &reports, err);
+	else if (!ret && request->output && !strcmp(request->output, "-"))
 		print_text(request, &reports, stderr);
 	else if (!ret)
 		ret = print(request, &reports, err);
 	return ret;
 }
 
+/* Calls have no stacks of what is in use, which -o is for. */
+static int run(const struct globals *globals, const struct memory_request *request, struct so_error *err)
+{
+	int ret = show_report(globals, request, err);
+
+	if (ret != -ENOTSUP || !request->gpu || !request->pid || request->so_far || request->output || request->base)
+		return ret;
+	return show_calls(globals, request, err);
+}
+
+/* The history has how much there was, and no stacks. */
+static int check_past(struct memory_request *request, struct so_error *err)
+{
+	const char *option = request->duration_s >= 0 ? "-d"
+			     : request->so_far        ? "--so-far"
+			     : request->gpu           ? "--gpu"
+			     : request->base          ? "--base"
+			     : request->output        ? "-o"
+			     : request->format_word   ? "-f"
+			     : request->top           ? "--top"
+						      : NULL;
+
+	if (!request->pid || request->input)
+		return so_err(err, -EINVAL, "--since, --until and --at are of a process: -p PID%s",
+			      request->input ? ", and no file" : "");
+	if (option)
+		return so_err(err, -EINVAL, "%s does not go with --since, --until or --at", option);
+	return past__range(&request->past, &request->range, err);
+}
+
 static int check(struct memory_request *request, struct so_error *err)
 {
 	int ret = 0;
+
+	if (past__wanted(&request->past))
+		return check_past(request, err);
+	if (request->duration_s < 0)
+		request->duration_s = DEFAULT_DURATION_S;
+	if (!request->top)
+		request->top = DEFAULT_TOP;
 
 	if (!request->pid == !request->input)
 		return so_err(err, -EINVAL, "which process? -p PID, or a file of 'stakeout memory -o FILE.pb.gz'%s",
 			      request->pid ? ", not both" : "");
 	if (request->so_far && request->input)
 		return so_err(err, -EINVAL, "--so-far is of a process, not of a file");
+	if (request->base && request->output && !strcmp(request->output, "-"))
+		return so_err(err, -EINVAL, "--base and -o - both want standard output");
 	if (!request->output)
 		return request->format_word ? so_err(err, -EINVAL, "-f needs -o: where to write") : 0;
 	ret = request->format_word ? format__parse(request->format_word, request->output, &request->format, err)
@@ -230,15 +311,21 @@ static int check(struct memory_request *request, struct so_error *err)
 
 int cmd_memory(const struct globals *globals, int argc, char **argv)
 {
-	struct memory_request request = { .duration_s = DEFAULT_DURATION_S, .top = DEFAULT_TOP };
+	struct memory_request request = { .duration_s = NO_DURATION };
 	const struct option_entry entries[] = {
 		{ OPTION_PID, 'p', "pid", "PID", &request.pid, "the process; or its name, or its script's" },
 		{ OPTION_DURATION, 'd', "duration", "SECONDS", &request.duration_s, "how long (60): 20, 5m" },
 		{ OPTION_ON, 0, "so-far", NULL, &request.so_far,
 		  "at once, of all the time since 'attach --memory'\n"
 		  "or --gpu-memory" },
+		PAST_SINCE(request.past),
+		PAST_UNTIL(request.past),
+		PAST_AT(request.past),
 		{ OPTION_ON, 0, "gpu", NULL, &request.gpu,
-		  "of GPUs instead: what PyTorch has allocated and cached,\nby the line that asked for it" },
+		  "of GPUs instead: what PyTorch has allocated and cached,\nby the line that asked for it; without "
+		  "PyTorch by CUDA call" },
+		{ OPTION_TEXT, 0, "base", "FILE", &request.base,
+		  "an earlier -o FILE.pb.gz: what each line has in use by\nnow that it had not then" },
 		{ OPTION_NUMBER, 0, "top", "N", OPTION_RANGE(&request.top, 1, 100000), "rows of the table (10)" },
 		{ OPTION_TEXT, 'o', "output", "FILE", &request.output,
 		  "write the stacks of what is in use: .pb.gz (pprof, with\nall values), .html (a flame graph), "
@@ -249,10 +336,11 @@ int cmd_memory(const struct globals *globals, int argc, char **argv)
 		{ OPTION_END },
 	};
 	const struct option_table table = {
-		.usage = "memory -p PID [OPTION]... | memory FILE",
+		.usage = "memory -p PID [OPTION]... | memory FILE [--base FILE]",
 		.about = "Whether a process's memory grows, by how much a minute, and which lines keep it. Pages\n"
 			 "that are touched for the first time are sampled with their stacks; at the end it is\n"
-			 "looked up which of them are there still. FILE: what -o FILE.pb.gz has kept.",
+			 "looked up which of them are there still. FILE: what -o FILE.pb.gz has kept. --since: how\n"
+			 "much there was, of the history, also of a process that is gone.",
 		.entries = entries,
 		.find_process = named_process__find,
 		.positional_value = &request.input,
@@ -267,5 +355,8 @@ int cmd_memory(const struct globals *globals, int argc, char **argv)
 		return STATUS_USAGE;
 	}
 	interrupt__install();
+	if (past__wanted(&request.past))
+		return running__end(memory_past__show(globals, request.pid, &request.range, request.as_json, &err),
+				    &err);
 	return running__end(run(globals, &request, &err), &err);
 }

@@ -30,6 +30,7 @@ struct watching {
 	struct top_screen screen;
 	struct top_sums sums;
 	struct process_list processes;
+	struct top_memory memory;
 	unsigned long looks; /* at the sums */
 	size_t page;
 	bool ended;
@@ -41,6 +42,7 @@ static void cleanup__watching(struct watching *w)
 	top_source__free(w->source);
 	session__free(w->session);
 	top_sums__clear(&w->sums);
+	top_memory__clear(&w->memory);
 	process_list__release(&w->processes);
 }
 
@@ -55,6 +57,7 @@ static int add_up(struct watching *w, struct so_error *err)
 
 	top_sums__clear(&w->sums);
 	ret = top_source__sum(w->source, &w->sums);
+	ret = ret ?: top_memory__take(&w->memory, &w->sums, top_source__now_s());
 	if (ret)
 		return out_of_memory(ret, err);
 	if (w->looks++ % PROCESSES_STEPS)
@@ -76,7 +79,7 @@ static int step(struct watching *w, struct so_error *err)
 static int draw(struct watching *w, FILE *out)
 {
 	_cleanup_(top_rows) struct top_rows rows = { .n = 0 };
-	int ret = top_rows__of(&w->sums, &w->processes, &w->view, &rows);
+	int ret = top_rows__of(&w->sums, &w->processes, &w->memory, &w->view, &rows);
 
 	w->screen.sums = &w->sums;
 	top_source__describe(w->source, &w->screen);
@@ -189,7 +192,7 @@ static int parse(int argc, char **argv, struct watching *w)
 		.usage = "top [PID] [OPTION]...",
 		.about = "Shows what processes do now: each thread's running, runnable and waiting time and its\n"
 			 "line, functions and lines of the last seconds. Keys: t threads, f functions, l lines,\n"
-			 "s sort, / filter, space freeze, ? help, q quit.",
+			 "s sort, m sort by memory, / filter, space freeze, ? help, q quit.",
 		.entries = entries,
 	};
 	int status = running__parse(&table, argc, argv);

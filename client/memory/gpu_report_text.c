@@ -30,13 +30,13 @@ static double before(const struct gpu_device *d)
 
 static void print_verdict(const struct gpu_report *r, FILE *out)
 {
-	const struct growth *g = &r->growth;
+	const struct growth_kind *g = &r->growth.own;
 	const struct memory_line *line = gpu_report__culprit(r);
-	double cache_rate = g->file_rate - g->rate;
+	double cache_rate = r->growth.files.rate - g->rate;
 
 	fputs(growth__word(g->verdict), out);
 	if (g->verdict == GROWTH_UNKNOWN) {
-		fprintf(out, ": %zu readings in %.1f s are too few (-d 20)\n", g->points, g->seconds);
+		fprintf(out, ": %zu readings in %.1f s are too few (-d 20)\n", r->growth.points, r->growth.seconds);
 		return;
 	}
 	fprintf(out, ": %+.1f MB a minute [%+.1f, %+.1f]", g->rate * PER_MINUTE, g->low * PER_MINUTE,
@@ -48,7 +48,7 @@ static void print_verdict(const struct gpu_report *r, FILE *out)
 	if (!line && g->verdict == GROWTH_STEADY)
 		fputs(", by no line that was seen to keep memory in both halves of the time", out);
 	putc('\n', out);
-	if (cache_rate * 60 > CACHE_SHARE * g->file && cache_rate * 60 > CACHE_LEAST)
+	if (cache_rate * 60 > CACHE_SHARE * r->growth.files.last && cache_rate * 60 > CACHE_LEAST)
 		fprintf(out, "the cache grows: %+.1f MB a minute are reserved and in use by nobody\n",
 			cache_rate * PER_MINUTE);
 }
@@ -167,6 +167,9 @@ static void print_limits(const struct gpu_report *r, FILE *out)
 		fprintf(out, "%.0f stacks were lost\n", r->lost);
 	if (r->hidden > 0)
 		fprintf(out, "%.0f calls were of threads that may not be looked into\n", r->hidden);
+	if (r->hidden_processes > 0)
+		fprintf(out, "%.0f process%s more %s memory on GPUs, and may not be looked into\n", r->hidden_processes,
+			r->hidden_processes == 1 ? "" : "es", r->hidden_processes == 1 ? "has" : "have");
 	if (r->strange > 0)
 		fprintf(out, "%.0f calls reported what can be no sizes: they are left out\n", r->strange);
 	if (r->full > 0)
@@ -239,18 +242,20 @@ json_t *gpu_report__json(const struct gpu_report *r)
 {
 	const struct memory_line *culprit = gpu_report__culprit(r);
 	json_t *devices = json_array(), *lines = json_array();
-	const struct growth *g = &r->growth;
+	const struct growth_kind *g = &r->growth.own;
 
 	for (size_t i = 0; devices && i < r->n_devices; i++)
 		json_array_append_new(devices, device_json(&r->devices[i]));
 	for (size_t i = 0; lines && i < r->n_by_use; i++)
 		json_array_append_new(lines, line_json(&r->by_use[i]));
-	return json_pack("{s:I, s:f, s:s, s:f, s:f, s:f, s:f, s:s?, s:o?, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:o, s:o}",
+	return json_pack("{s:I, s:f, s:s, s:f, s:f, s:f, s:f, s:s?, s:o?, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:o, "
+			 "s:o}",
 			 "pid", (json_int_t)r->pid, "duration_s", (double)r->in_use->duration_ns / 1e9, "verdict",
 			 growth__word(g->verdict), "growth_bytes_per_s", g->rate, "growth_bytes_per_s_low", g->low,
-			 "growth_bytes_per_s_high", g->high, "reserved_growth_bytes_per_s", g->file_rate, "line",
-			 culprit ? culprit->text : NULL, "cost_percent",
+			 "growth_bytes_per_s_high", g->high, "reserved_growth_bytes_per_s", r->growth.files.rate,
+			 "line", culprit ? culprit->text : NULL, "cost_percent",
 			 r->cost_percent < 0 ? json_null() : json_real(r->cost_percent), "stacks", r->stacks, "skipped",
-			 r->skipped, "lost", r->lost, "hidden", r->hidden, "strange", r->strange, "full", r->full,
-			 "ended", (int)r->ended, "devices", devices, "lines", lines);
+			 r->skipped, "lost", r->lost, "hidden", r->hidden, "hidden_processes", r->hidden_processes,
+			 "strange", r->strange, "full", r->full, "ended", (int)r->ended, "devices", devices, "lines",
+			 lines);
 }

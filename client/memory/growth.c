@@ -17,11 +17,14 @@
 #define BLOCKS 20
 /* Of neighbouring blocks' residuals; beyond, time and chance cannot be told apart. */
 #define MOST_CORRELATION 0.9
+#define LEAST_FREEDOM    2.0
 /* A half that grows by less than this part of the whole's slope does not grow. */
 #define HALF_SHARE 0.25
+/* What came once is so many times as large as what the rest of the time varies by: chance alone has no such step. */
+#define STEP_RANGES 3
 
 struct point {
-	double seconds, private, file, shared;
+	double seconds, own, file, shared;
 };
 
 struct line {
@@ -63,7 +66,21 @@ static int read_points(const char *series, struct point **out, size_t *n, struct
 	return 0;
 }
 
-/* Least squares; n ≥ 1. freedom 0: the error is not known. */
+/*
+ * The correlation of neighbours, of residuals whose own is r. A line takes some of it away: r is too small by
+ * (2 + 4 × correlation) / n (Marriott and Pope 1954, Kendall 1954, for a line instead of a mean).
+ */
+static double correlation_of(double r, size_t n)
+{
+	double corrected = n > 4 ? ((double)n * r + 2) / ((double)n - 4) : r;
+
+	return corrected < 0 ? 0 : corrected > MOST_CORRELATION ? MOST_CORRELATION : corrected;
+}
+
+/*
+ * Least squares; n ≥ 1. freedom 0: the error is not known. Neighbours that resemble each other are worth fewer
+ * points, both for the error and for how well the error itself is known.
+ */
 static struct line fit(const double *x, const double *y, size_t n)
 {
 	double mean_x = 0, mean_y = 0, xx = 0, xy = 0, squares = 0, products = 0, before = 0, r;
@@ -89,95 +106,114 @@ static struct line fit(const double *x, const double *y, size_t n)
 	}
 	if (n < 3)
 		return line;
-	line.freedom = (double)n - 2;
-	line.error = sqrt(squares / line.freedom / xx);
-	/* Neighbours that resemble each other: as in client/diff/statistics.c, inflation(). */
-	r = squares > 0 ? products / squares : 0;
-	r += squares > 0 ? (1 + 4 * r) / (double)n : 0;
-	r = r > MOST_CORRELATION ? MOST_CORRELATION : r;
-	if (r > 0)
-		line.error *= sqrt((1 + r) / (1 - r));
+	r = squares > 0 ? correlation_of(products / squares, n) : 0;
+	line.error = sqrt(squares / ((double)n - 2) / xx * (1 + r) / (1 - r));
+	line.freedom = fmax(((double)n - 2) * (1 - r) / (1 + r), LEAST_FREEDOM);
 	return line;
 }
 
-enum column { PRIVATE, FILES, SHARED };
+enum column { OWN, FILES, SHARED };
 
 static double value_of(const struct point *p, enum column column)
 {
-	return column == PRIVATE ? p->private : column == FILES ? p->file : p->shared;
+	return column == OWN ? p->own : column == FILES ? p->file : p->shared;
 }
 
-/* Of means of blocks of the points from `first` to `end`. */
-static struct line fit_points(const struct point *points, size_t first, size_t end, enum column column)
+/* Means of blocks of the points from `first` to `end`; how many there are. */
+static size_t take_blocks(const struct point *points, size_t first, size_t end, enum column column, double x[BLOCKS],
+			  double y[BLOCKS])
 {
 	size_t n = end - first, blocks = n < BLOCKS ? n : BLOCKS;
-	double x[BLOCKS] = { 0 }, y[BLOCKS] = { 0 };
 
 	for (size_t block = 0; block < blocks; block++) {
 		size_t from = first + n * block / blocks, to = first + n * (block + 1) / blocks;
 
+		x[block] = y[block] = 0;
 		for (size_t i = from; i < to; i++) {
 			x[block] += points[i].seconds / (double)(to - from);
 			y[block] += value_of(&points[i], column) / (double)(to - from);
 		}
 	}
+	return blocks;
+}
+
+static struct line fit_points(const struct point *points, size_t first, size_t end, enum column column)
+{
+	double x[BLOCKS], y[BLOCKS];
+	size_t blocks = take_blocks(points, first, end, column, x, y);
+
 	return fit(x, y, blocks);
 }
 
+static double range_of(const struct point *points, size_t first, size_t end, enum column column)
+{
+	double x[BLOCKS], y[BLOCKS], least, most;
+	size_t blocks = take_blocks(points, first, end, column, x, y);
+
+	least = most = y[0];
+	for (size_t i = 1; i < blocks; i++) {
+		least = fmin(least, y[i]);
+		most = fmax(most, y[i]);
+	}
+	return most - least;
+}
+
 /* In either half by a part of the whole's slope at least. */
-static bool in_both_halves(const struct growth *g)
+static bool in_both_halves(const struct growth_kind *g)
 {
 	return g->early / g->rate >= HALF_SHARE && g->late / g->rate >= HALF_SHARE;
 }
 
-static enum growth_verdict judge(const struct growth *g)
+static enum growth_verdict judge(const struct growth_kind *g, double seconds)
 {
-	double least = GROWTH_LEAST_BYTES / g->seconds;
-
-	if (g->points < GROWTH_LEAST_POINTS)
-		return GROWTH_UNKNOWN;
-	if (fabs(g->rate) < least)
+	if (fabs(g->rate) < GROWTH_LEAST_BYTES / seconds)
 		return GROWTH_NONE;
 	if (g->rate < 0)
 		return g->high < 0 && in_both_halves(g) ? GROWTH_SHRINKS : GROWTH_NONE;
 	if (in_both_halves(g))
 		return g->low > 0 ? GROWTH_STEADY : GROWTH_NONE;
 	/* Growth that came once has residuals that make the interval a wide one. */
-	return g->early > g->rate && g->late < HALF_SHARE * g->rate && g->last - g->first > GROWTH_LEAST_BYTES
+	return g->early > g->rate && g->late < HALF_SHARE * g->rate &&
+			       g->last - g->first > fmax(GROWTH_LEAST_BYTES, STEP_RANGES * g->later_range)
 		       ? GROWTH_ONCE
 		       : GROWTH_NONE;
+}
+
+static struct growth_kind read_kind(const struct point *points, size_t n, enum column column)
+{
+	struct growth_kind kind = { .first = value_of(&points[0], column), .last = value_of(&points[n - 1], column) };
+	double seconds = points[n - 1].seconds - points[0].seconds, reach;
+	struct line line;
+
+	if (n < GROWTH_LEAST_POINTS || !(seconds > 0))
+		return kind;
+	line = fit_points(points, 0, n, column);
+	reach = student_quantile(0.025, line.freedom) * line.error;
+	kind.rate = line.slope;
+	kind.low = line.slope - reach;
+	kind.high = line.slope + reach;
+	kind.early = fit_points(points, 0, n / 2, column).slope;
+	kind.late = fit_points(points, n / 2, n, column).slope;
+	kind.later_range = range_of(points, n / 2, n, column);
+	kind.verdict = judge(&kind, seconds);
+	return kind;
 }
 
 int growth__read(const char *series, struct growth *out, struct so_error *err)
 {
 	_cleanup_free_ struct point *points = NULL;
-	struct growth g = { 0 };
-	struct line line;
-	double t;
-	int ret = read_points(series, &points, &g.points, err);
+	size_t n;
+	int ret = read_points(series, &points, &n, err);
 
 	if (ret)
 		return ret;
-	if (g.points) {
-		g.first = points[0].private;
-		g.last = points[g.points - 1].private;
-		g.file = points[g.points - 1].file;
-		g.shared = points[g.points - 1].shared;
-		g.seconds = points[g.points - 1].seconds - points[0].seconds;
-	}
-	if (g.points >= GROWTH_LEAST_POINTS && g.seconds > 0) {
-		line = fit_points(points, 0, g.points, PRIVATE);
-		t = student_quantile(0.025, line.freedom);
-		g.rate = line.slope;
-		g.low = line.slope - t * line.error;
-		g.high = line.slope + t * line.error;
-		g.early = fit_points(points, 0, g.points / 2, PRIVATE).slope;
-		g.late = fit_points(points, g.points / 2, g.points, PRIVATE).slope;
-		g.file_rate = fit_points(points, 0, g.points, FILES).slope;
-		g.shared_rate = fit_points(points, 0, g.points, SHARED).slope;
-		g.verdict = judge(&g);
-	}
-	*out = g;
+	*out = (struct growth){ .points = n };
+	if (!n)
+		return 0;
+	out->seconds = points[n - 1].seconds - points[0].seconds;
+	out->own = read_kind(points, n, OWN);
+	out->files = read_kind(points, n, FILES);
+	out->shared = read_kind(points, n, SHARED);
 	return 0;
 }
 

@@ -19,15 +19,21 @@ enum growth_verdict {
 /* Less than this is no growth, bytes: what an allocator takes at a time. */
 #define GROWTH_LEAST_BYTES 262144.0
 
+/* One kind of memory, over the time. */
+struct growth_kind {
+	double first, last;     /* bytes */
+	double rate, low, high; /* its slope, bytes a second, and the 95 % interval of that */
+	double early, late;     /* the slopes of the first and the second half */
+	double later_range;     /* what the second half's twentieths differ by, bytes */
+	enum growth_verdict verdict;
+};
+
 struct growth {
 	size_t points;
 	double seconds;
-	double first, last;     /* anonymous memory with what is swapped out, bytes */
-	double rate, low, high; /* its slope, bytes a second, and the 95 % interval of that */
-	double early, late;     /* the slopes of the first and the second half */
-	/* The rest of what is resident: pages of files, and memory that is shared (also with other processes). */
-	double file, file_rate, shared, shared_rate;
-	enum growth_verdict verdict;
+	struct growth_kind own;    /* anonymous memory with what is swapped out */
+	struct growth_kind files;  /* pages of files that are mapped: the page cache's */
+	struct growth_kind shared; /* shared memory, of each process that maps it */
 };
 
 /*

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/memory/growth_text.h"
 #include "client/summary/summary_parts.h"
 
 #define MB         1e6
@@ -31,16 +32,16 @@ int memory_report__read(const uint8_t *bytes, size_t length, struct memory_repor
 {
 	int ret = profile__read_value(bytes, length, "inuse_space", &out->in_use, err);
 	const char *series;
-	double page_bytes, time_ns;
+	double time_ns;
 
 	ret = ret ?: profile__read_value(bytes, length, "alloc_space", &out->allocated, err);
 	if (ret)
 		return ret;
 	series = profile__comment(out->in_use, "memory.series");
-	page_bytes = number(out->in_use, "memory.page_bytes", 0);
+	out->page_bytes = number(out->in_use, "memory.page_bytes", 0);
 	if (profile__comment(out->in_use, "gpu.devices"))
 		return so_err(err, -EINVAL, "the profile is of GPUs: stakeout memory --gpu FILE");
-	if (!series || !(page_bytes > 0 && page_bytes < MOST_PAGE_BYTES))
+	if (!series || !(out->page_bytes > 0 && out->page_bytes < MOST_PAGE_BYTES))
 		return so_err(err, -EINVAL, "the profile is none of 'stakeout memory': it has no series of memory");
 	ret = growth__read(series, &out->growth, err);
 	if (ret)
@@ -52,7 +53,7 @@ int memory_report__read(const uint8_t *bytes, size_t length, struct memory_repor
 	out->unread = number(out->in_use, "memory.unread_processes", 0);
 	out->ended = number(out->in_use, "memory.ended", 0) > 0;
 	out->pid = (long)number(out->in_use, "pid", 0);
-	ret = memory_lines__new(out->in_use, out->allocated, page_bytes, &out->lines);
+	ret = memory_lines__new(out->in_use, out->allocated, out->page_bytes, &out->lines);
 	return ret ? so_err(err, ret, "out of memory") : 0;
 }
 
@@ -67,34 +68,26 @@ const struct memory_line *memory_report__culprit(const struct memory_report *rep
 {
 	const struct memory_lines *lines = report->lines;
 
-	if (report->growth.verdict != GROWTH_STEADY)
+	if (report->growth.own.verdict != GROWTH_STEADY)
 		return NULL;
 	for (size_t i = 0; i < lines->n; i++)
-		if (memory_line__keeps(&lines->lines[i]) && lines->lines[i].rate > CULPRIT_SHARE * report->growth.rate)
+		if (memory_line__keeps(&lines->lines[i]) &&
+		    lines->lines[i].rate > CULPRIT_SHARE * report->growth.own.rate)
 			return &lines->lines[i];
 	return NULL;
 }
 
-/* MB a minute; what rounds to nothing is +0.0. */
-static double per_minute(double bytes_per_s)
-{
-	double mb = bytes_per_s * PER_MINUTE;
-
-	return fabs(mb) < 0.05 ? 0 : mb;
-}
-
 static void print_verdict(const struct memory_report *r, FILE *out)
 {
-	const struct growth *g = &r->growth;
+	const struct growth_kind *g = &r->growth.own;
 	const struct memory_line *line = memory_report__culprit(r);
 
-	fputs(growth__word(g->verdict), out);
 	if (g->verdict == GROWTH_UNKNOWN) {
-		fprintf(out, ": %zu readings in %.1f s are too few (-d 20)\n", g->points, g->seconds);
+		fprintf(out, "%s: %zu readings in %.1f s are too few (-d 20)\n", growth__word(g->verdict),
+			r->growth.points, r->growth.seconds);
 		return;
 	}
-	fprintf(out, ": %+.1f MB a minute [%+.1f, %+.1f]", per_minute(g->rate), per_minute(g->low),
-		per_minute(g->high));
+	growth_text__print(g, out);
 	if (line) {
 		fprintf(out, ", %.1f of it kept by ", line->rate * PER_MINUTE);
 		summary__print_name(line->text, strlen(line->text), out);
@@ -108,19 +101,21 @@ static void print_verdict(const struct memory_report *r, FILE *out)
 		fprintf(out,
 			"by %+.1f MB, of which the second half had little: look again, it may have been needed once\n",
 			(g->last - g->first) / MB);
+	growth_text__print_others(&r->growth, out);
 }
 
 /* What makes the lines less than all there is. */
 static void print_limits(const struct memory_report *r, FILE *out)
 {
-	double grown = r->growth.last - r->growth.first;
+	double grown = r->growth.own.last - r->growth.own.first;
 
 	if (r->ended)
-		fputs("the process has ended: nothing of its memory is in use\n", out);
-	if (!r->ended && r->growth.verdict == GROWTH_STEADY && r->lines->in_use < KNOWN_SHARE * grown)
+		fputs("the recording has ended: what of its memory is in use is not known any more\n", out);
+	if (!r->ended && r->growth.own.verdict == GROWTH_STEADY && r->lines->in_use < KNOWN_SHARE * grown)
 		fprintf(out,
-			"lines are known of %.0f %% of the growth: memory that was moved (mremap), or copied after a "
-			"fork, has none\n",
+			"lines are known of %.0f %% of the growth: memory that was moved (mremap), copied after a "
+			"fork, "
+			"or mapped with MAP_POPULATE has none\n",
 			100 * r->lines->in_use / grown);
 	if (r->paused_s > 0)
 		fprintf(out, "for %.1f s page faults came too fast to be seen within the budget: lines lack those\n",
@@ -139,8 +134,8 @@ void memory_report__print(const struct memory_report *r, unsigned top, FILE *out
 
 	fprintf(out,
 		"process %ld, %.1f s: %.1f MB of its own, files %.1f MB (%+.1f a minute), shared %.1f MB (%+.1f)\n",
-		r->pid, g->seconds, g->last / MB, g->file / MB, per_minute(g->file_rate), g->shared / MB,
-		per_minute(g->shared_rate));
+		r->pid, g->seconds, g->own.last / MB, g->files.last / MB, growth_text__per_minute(g->files.rate),
+		g->shared.last / MB, growth_text__per_minute(g->shared.rate));
 	print_verdict(r, out);
 	print_limits(r, out);
 	if (rows)
@@ -173,18 +168,21 @@ json_t *memory_report__json(const struct memory_report *r)
 {
 	const struct memory_line *culprit = memory_report__culprit(r);
 	const struct growth *g = &r->growth;
+	const struct growth_kind *own = &g->own;
 	json_t *lines = json_array();
 
 	for (size_t i = 0; lines && i < r->lines->n; i++)
 		json_array_append_new(lines, line_json(&r->lines->lines[i]));
-	return json_pack("{s:I, s:f, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s?, s:f, s:f, s:o?, s:f, s:f, "
+	return json_pack("{s:I, s:f, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:s?, s:f, s:f, s:o?, "
+			 "s:f, s:f, "
 			 "s:f, s:b, s:o}",
-			 "pid", (json_int_t)r->pid, "duration_s", g->seconds, "verdict", growth__word(g->verdict),
-			 "anonymous_bytes", g->last, "anonymous_growth_bytes", g->last - g->first, "growth_bytes_per_s",
-			 g->rate, "growth_bytes_per_s_low", g->low, "growth_bytes_per_s_high", g->high, "file_bytes",
-			 g->file, "file_bytes_per_s", g->file_rate, "shared_bytes", g->shared, "shared_bytes_per_s",
-			 g->shared_rate, "line", culprit ? culprit->text : NULL, "allocated_bytes", r->lines->allocated,
-			 "in_use_bytes", r->lines->in_use, "cost_percent",
+			 "pid", (json_int_t)r->pid, "duration_s", g->seconds, "verdict", growth__word(own->verdict),
+			 "anonymous_bytes", own->last, "anonymous_growth_bytes", own->last - own->first,
+			 "growth_bytes_per_s", own->rate, "growth_bytes_per_s_low", own->low, "growth_bytes_per_s_high",
+			 own->high, "file_bytes", g->files.last, "file_bytes_per_s", g->files.rate, "shared_bytes",
+			 g->shared.last, "shared_bytes_per_s", g->shared.rate, "files", growth_text__json(&g->files),
+			 "shared", growth_text__json(&g->shared), "line", culprit ? culprit->text : NULL,
+			 "allocated_bytes", r->lines->allocated, "in_use_bytes", r->lines->in_use, "cost_percent",
 			 r->cost_percent < 0 ? json_null() : json_real(r->cost_percent), "paused_s", r->paused_s,
 			 "lost", r->lost, "unread_processes", r->unread, "ended", (int)r->ended, "lines", lines);
 }

@@ -13,6 +13,7 @@ struct memory_report {
 	struct profile *in_use, *allocated; /* the file, read by either value */
 	struct growth growth;
 	struct memory_lines *lines;
+	double page_bytes; /* what a chosen page is worth, at most */
 	/* What seeing page faults took of the target's time; and for how long the daemon could not afford that. */
 	double cost_percent; /* negative: not known */
 	double paused_s;

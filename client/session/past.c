@@ -209,3 +209,13 @@ int past__cuda(struct api_client *api, pid_t pid, const struct time_range *range
 	*out = answer.json;
 	return 0;
 }
+
+int past__memory(struct api_client *api, pid_t pid, const struct time_range *range, json_t **out, struct so_error *err)
+{
+	struct past_answer answer = { .what = "memory" };
+	int ret = find_and_get(api, pid, range, &answer, true, err);
+
+	if (!ret)
+		*out = answer.json;
+	return ret;
+}

@@ -52,5 +52,7 @@ void past__tell_profile(const struct profile *profile);
 /* The same of the process's CUDA calls: the answer of GET /v1/history/KEY/cuda. quiet: no time note. New reference. */
 int past__cuda(struct api_client *api, pid_t pid, const struct time_range *range, bool quiet, json_t **out,
 	       struct so_error *err);
+/* The answer of GET /v1/history/KEY/memory. New reference. */
+int past__memory(struct api_client *api, pid_t pid, const struct time_range *range, json_t **out, struct so_error *err);
 
 #endif

@@ -17,13 +17,18 @@
 #define BELOW   "\033[J"
 
 #define FIGURES      29 /* columns before a name */
-#define HEADER_LINES 4  /* title, figures, what is shown, columns */
+#define MEMORY       19 /* further ones, about memory, where there is room for them */
+#define ROOM_COLUMNS 100
+#define LEAST_ROOM   60 /* where they are wanted */
+#define MB           1e6
+#define HEADER_LINES 4 /* title, figures, what is shown, columns */
 
 static const char *const help_[] = {
 	"t  threads, by process",
 	"f  functions",
 	"l  source lines",
 	"s  sort by the next column, then by name",
+	"m  sort processes by memory of their own, then by its growth",
 	"/  show only what has this text in it; Enter ends it, Esc shows all",
 	"space  freeze, and go on",
 	"up, down, PgUp, PgDn, Home, End  scroll",
@@ -32,6 +37,8 @@ static const char *const help_[] = {
 	"All figures are percent of the time that is shown: 100 is one thread all the time.",
 	"self, total: running, in the function itself and in all that it calls; waits: waiting",
 	"below it, for something other than work.",
+	"MB: a process's own memory, swapped out or not; MB/min: its growth in the last",
+	"minute, 0.0 where it cannot be told from chance.",
 };
 
 /* What is written of a screen so far. */
@@ -144,25 +151,42 @@ static void write_bar(struct pen *pen, const struct top_view *view, size_t n)
 	if (*view->filter || view->typing)
 		snprintf(filter, sizeof(filter), "   /%s%s", view->filter, view->typing ? "_" : "");
 	if (pen->screen->terminal)
-		write_words(pen, BOLD, "%s by %s, %% of the time%s   (%zu)   t f l s / space q, ? for help",
+		write_words(pen, BOLD, "%s by %s, %% of the time%s   (%zu)   t f l s m / space q, ? for help",
 			    names[view->table], by, filter, n);
 	else
 		write_words(pen, "", "%s by %s, %% of the time", names[view->table], by);
+}
+
+static bool shows_memory(const struct top_screen *screen, const struct top_view *view)
+{
+	unsigned least = view->sort[TOP_THREADS] >= TOP_SORTS ? LEAST_ROOM : ROOM_COLUMNS;
+
+	return view->table == TOP_THREADS && screen->width >= least;
+}
+
+static size_t figures_width(const struct top_screen *screen, const struct top_view *view)
+{
+	return FIGURES + (shows_memory(screen, view) ? MEMORY : 0);
 }
 
 static void write_heads(struct pen *pen, const struct top_view *view)
 {
 	static const char *const whats[TOP_TABLES] = { "process, thread, and where it is now", "function (file)",
 						       "function (file:line)" };
-	char heads[TOP_COLUMNS][16];
+	size_t figures = figures_width(pen->screen, view);
+	char heads[TOP_COLUMNS][16], memory[40] = "";
 	int width = 0;
 
 	for (unsigned i = 0; i < TOP_COLUMNS; i++)
 		snprintf(heads[i], sizeof(heads[i]), "%s%s", i == view->sort[view->table] ? "*" : "",
 			 top_rows__column(view->table, i));
-	if (pen->screen->terminal && pen->screen->width > FIGURES)
-		width = (int)pen->screen->width - FIGURES;
-	write_words(pen, REVERSE, "%8s %9s %8s  %-*s", heads[0], heads[1], heads[2], width, whats[view->table]);
+	if (shows_memory(pen->screen, view))
+		snprintf(memory, sizeof(memory), "%9s %8s ", view->sort[TOP_THREADS] == TOP_BY_MEMORY ? "*MB" : "MB",
+			 view->sort[TOP_THREADS] == TOP_BY_GROWTH ? "*MB/min" : "MB/min");
+	if (pen->screen->terminal && pen->screen->width > figures)
+		width = (int)(pen->screen->width - figures);
+	write_words(pen, REVERSE, "%8s %9s %8s %s %-*s", heads[0], heads[1], heads[2], memory, width,
+		    whats[view->table]);
 }
 
 /* Nothing is known of waiting in a profile of CPU time. */
@@ -183,6 +207,21 @@ static void write_waiting(const struct pen *pen, int width, const struct top_row
 		write_value(pen, width, row->ns[2], pen->screen->sums->wall);
 }
 
+/* Of threads nothing: it is their process's. */
+static void write_memory(const struct pen *pen, const struct top_row *row)
+{
+	double growth = 60 * row->growth / MB;
+
+	if (!row->process)
+		fprintf(pen->out, "%*s", MEMORY, "");
+	else if (isnan(row->own))
+		fprintf(pen->out, "%9s %8s ", "-", "-");
+	else if (isnan(growth))
+		fprintf(pen->out, "%9.1f %8s ", row->own / MB, "-");
+	else
+		fprintf(pen->out, "%9.1f %+8.1f ", row->own / MB, fabs(growth) < 0.05 ? 0 : growth);
+}
+
 /* Where there is no room for both, a thread's name has no more than two fifths of it. */
 static void write_name(const struct pen *pen, const struct top_row *row, size_t left)
 {
@@ -198,11 +237,12 @@ static void write_name(const struct pen *pen, const struct top_row *row, size_t 
 	top_text__fit(text, row->text.length - name, left, TOP_CUT_MIDDLE, pen->out);
 }
 
-static void write_row(struct pen *pen, const struct top_row *row, enum top_table table)
+static void write_row(struct pen *pen, const struct top_row *row, const struct top_view *view)
 {
 	const struct top_screen *screen = pen->screen;
-	bool wall = screen->sums->wall, tree = table == TOP_THREADS;
-	size_t left = screen->width > FIGURES ? screen->width - FIGURES : 0, indent = 2 * (size_t)row->depth;
+	bool wall = screen->sums->wall, tree = view->table == TOP_THREADS;
+	size_t figures = figures_width(screen, view), left = screen->width > figures ? screen->width - figures : 0;
+	size_t indent = 2 * (size_t)row->depth;
 	char id[64] = "";
 	int n = 0;
 
@@ -212,6 +252,8 @@ static void write_row(struct pen *pen, const struct top_row *row, enum top_table
 	write_value(pen, 8, row->ns[0], true);
 	write_value(pen, 9, row->ns[1], wall || !tree);
 	write_waiting(pen, 8, row);
+	if (shows_memory(screen, view))
+		write_memory(pen, row);
 	fputc(' ', pen->out);
 	if (tree) {
 		indent = indent > 16 ? 16 : indent;
@@ -232,7 +274,7 @@ static void write_rows(struct pen *pen, const struct top_rows *rows, const struc
 	}
 	write_heads(pen, view);
 	for (size_t i = view->scroll[view->table]; i < rows->n && has_room(pen); i++)
-		write_row(pen, &rows->list[i], view->table);
+		write_row(pen, &rows->list[i], view);
 }
 
 static size_t header_lines(const struct top_screen *screen)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "client/top/top_rows.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +13,8 @@ _Static_assert(TOP_COLUMNS == TOP_PARTS && TOP_COLUMNS == TOP_VALUES, "a column 
 
 const char *top_rows__column(enum top_table table, unsigned column)
 {
-	static const char *const names[TOP_TABLES][TOP_SORTS] = {
-		[TOP_THREADS] = { "running", "runnable", "waiting", "name" },
+	static const char *const names[TOP_TABLES][TOP_SORTS + 2] = {
+		[TOP_THREADS] = { "running", "runnable", "waiting", "name", "MB", "MB/min" },
 		[TOP_FUNCTIONS] = { "self", "total", "waits", "name" },
 		[TOP_LINES] = { "self", "total", "waits", "name" },
 	};
@@ -29,14 +30,36 @@ static int compare_texts(const struct top_row *x, const struct top_row *y)
 	return ret ? ret : (x->text.length > y->text.length) - (x->text.length < y->text.length);
 }
 
+/* What is not known comes last. */
+static int compare_memory(double x, double y)
+{
+	if (isnan(x) || isnan(y))
+		return isnan(x) - isnan(y);
+	return (x < y) - (x > y);
+}
+
+static int compare_figures(const struct top_row *x, const struct top_row *y, unsigned sort)
+{
+	int ret = 0;
+
+	if (sort == TOP_BY_MEMORY)
+		ret = compare_memory(x->own, y->own);
+	else if (sort == TOP_BY_GROWTH)
+		ret = compare_memory(x->growth, y->growth);
+	/* Threads have no memory of their own. */
+	if (sort >= TOP_SORTS)
+		sort = 0;
+	return ret ? ret : (x->ns[sort] < y->ns[sort]) - (x->ns[sort] > y->ns[sort]);
+}
+
 static int compare_rows(const void *a, const void *b, void *context)
 {
 	const struct top_row *x = a, *y = b;
 	unsigned sort = *(const unsigned *)context;
-	int ret;
+	int ret = sort == BY_NAME ? 0 : compare_figures(x, y, sort);
 
-	if (sort != BY_NAME && x->ns[sort] != y->ns[sort])
-		return x->ns[sort] < y->ns[sort] ? 1 : -1;
+	if (ret)
+		return ret;
 	/* Threads that are equal stay in place, whatever they do. */
 	ret = x->pid && sort != BY_NAME ? 0 : compare_texts(x, y);
 	ret = ret ? ret : (x->pid > y->pid) - (x->pid < y->pid);
@@ -48,7 +71,7 @@ static struct top_row *add_row(struct top_rows *rows)
 {
 	if (ARRAY_RESERVE(rows->list, rows->capacity, rows->n + 1))
 		return NULL;
-	rows->list[rows->n] = (struct top_row){ .process = false };
+	rows->list[rows->n] = (struct top_row){ .process = false, .own = NAN, .growth = NAN };
 	return &rows->list[rows->n++];
 }
 
@@ -72,6 +95,7 @@ static int add_words(struct text *text, const char *words)
 struct tree {
 	const struct top_sums *sums;
 	const struct process_list *processes;
+	const struct top_memory *memory;
 	unsigned sort;
 	struct top_rows threads; /* in order */
 	struct top_rows parents; /* a row for each process, in order */
@@ -173,6 +197,16 @@ static int name_process(struct tree *tree, const struct top_thread *thread, stru
 	return frame_text__words(comm, &row->text);
 }
 
+static void set_memory(const struct tree *tree, struct top_row *row)
+{
+	const struct top_memory_process *known = top_memory__find(tree->memory, row->pid);
+
+	if (!known)
+		return;
+	row->own = known->own;
+	row->growth = known->rate_known ? known->rate : NAN;
+}
+
 static int count_process(struct tree *tree, const struct top_thread *thread)
 {
 	struct top_row *row = find_parent(tree, thread->pid);
@@ -185,6 +219,7 @@ static int count_process(struct tree *tree, const struct top_thread *thread)
 			return -ENOMEM;
 		row->process = true;
 		row->pid = thread->pid;
+		set_memory(tree, row);
 		ret = name_process(tree, thread, row);
 	}
 	set_parts(tree->sums, thread, ns);
@@ -271,10 +306,11 @@ static int place_all(struct tree *tree, struct top_rows *out)
 	return ret;
 }
 
-static int add_tree(const struct top_sums *sums, const struct process_list *processes, unsigned sort,
-		    struct top_rows *out)
+static int add_tree(const struct top_sums *sums, const struct process_list *processes, const struct top_memory *memory,
+		    unsigned sort, struct top_rows *out)
 {
-	_cleanup_(tree) struct tree *tree = &(struct tree){ .sums = sums, .processes = processes, .sort = sort };
+	_cleanup_(tree) struct tree *tree =
+		&(struct tree){ .sums = sums, .processes = processes, .memory = memory, .sort = sort };
 	int ret = build(tree);
 
 	return ret ?: place_all(tree, out);
@@ -325,14 +361,14 @@ static void filter(struct top_rows *rows, const struct top_view *view)
 	rows->n -= to;
 }
 
-int top_rows__of(const struct top_sums *sums, const struct process_list *processes, const struct top_view *view,
-		 struct top_rows *out)
+int top_rows__of(const struct top_sums *sums, const struct process_list *processes, const struct top_memory *memory,
+		 const struct top_view *view, struct top_rows *out)
 {
 	unsigned sort = view->sort[view->table];
 	int ret;
 
 	if (view->table == TOP_THREADS)
-		ret = add_tree(sums, processes, sort, out);
+		ret = add_tree(sums, processes, memory, sort, out);
 	else
 		ret = add_names(view->table == TOP_FUNCTIONS ? &sums->functions : &sums->lines, sort, out);
 	if (!ret)

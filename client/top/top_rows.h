@@ -9,6 +9,7 @@
 
 #include "client/render/frame_text.h"
 #include "client/session/process_list.h"
+#include "client/top/top_memory.h"
 #include "client/top/top_sums.h"
 #include "client/top/top_view.h"
 
@@ -20,6 +21,8 @@ struct top_row {
 	int64_t pid, tid;
 	double ns[TOP_COLUMNS]; /* threads: by top_part; a process: of its own threads; else by top_value */
 	struct text text;
+	/* Of a process: bytes of its own, and bytes a second; NAN: not known, as of a thread. */
+	double own, growth;
 	size_t name_length; /* of a thread's text: what it is called, before where it is */
 };
 
@@ -29,9 +32,9 @@ struct top_rows {
 	size_t n, capacity;
 };
 
-/* processes: whose child is whose; as much of it as is known. -ENOMEM. */
-int top_rows__of(const struct top_sums *sums, const struct process_list *processes, const struct top_view *view,
-		 struct top_rows *out);
+/* processes: whose child is whose; as much of it as is known, and of memory. -ENOMEM. */
+int top_rows__of(const struct top_sums *sums, const struct process_list *processes, const struct top_memory *memory,
+		 const struct top_view *view, struct top_rows *out);
 void top_rows__clear(struct top_rows *rows);
 CLEANUP_DEFINE_OF(struct top_rows, top_rows, top_rows__clear)
 

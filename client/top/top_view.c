@@ -141,6 +141,14 @@ static void move(struct top_view *view, unsigned key, size_t page)
 	}
 }
 
+static void sort_by_memory(struct top_view *view)
+{
+	unsigned *sort = &view->sort[TOP_THREADS];
+
+	*sort = view->table == TOP_THREADS && *sort == TOP_BY_MEMORY ? TOP_BY_GROWTH : TOP_BY_MEMORY;
+	view->table = TOP_THREADS;
+}
+
 bool top_view__take(struct top_view *view, unsigned key, size_t page)
 {
 	static const char tables[] = "tfl";
@@ -159,7 +167,9 @@ bool top_view__take(struct top_view *view, unsigned key, size_t page)
 	if (table)
 		view->table = (enum top_table)(table - tables);
 	else if (key == 's')
-		view->sort[view->table] = (view->sort[view->table] + 1) % TOP_SORTS;
+		view->sort[view->table] = view->sort[view->table] < TOP_SORTS - 1 ? view->sort[view->table] + 1 : 0;
+	else if (key == 'm')
+		sort_by_memory(view);
 	else if (key == '/')
 		view->typing = true;
 	else if (key == TOP_KEY_ESCAPE)

@@ -13,12 +13,15 @@ enum top_table {
 	TOP_TABLES,
 };
 
-#define TOP_SORTS        4 /* a table's three columns of figures, and the name */
+#define TOP_SORTS 4 /* a table's three columns of figures, and the name */
+/* Orders of the threads' table, after its TOP_SORTS: by the memory of their own that processes have, and its growth. */
+#define TOP_BY_MEMORY    TOP_SORTS
+#define TOP_BY_GROWTH    (TOP_SORTS + 1)
 #define TOP_FILTER_BYTES 128
 
 struct top_view {
 	enum top_table table;
-	unsigned sort[TOP_TABLES];     /* index of the column; TOP_SORTS - 1: by name */
+	unsigned sort[TOP_TABLES];     /* index of the column; TOP_SORTS - 1: by name; or TOP_BY_… */
 	size_t scroll[TOP_TABLES];     /* rows that are above the screen */
 	char filter[TOP_FILTER_BYTES]; /* rows have this text in them, in whatever case; "": all */
 	bool typing;                   /* of the filter */

@@ -482,13 +482,16 @@ static int get_threads(struct call *call)
 	return 0;
 }
 
-static int answer_memory(struct call *call, int (*read)(struct engine *engine, uint32_t id, struct caller caller,
-							uint8_t **out, size_t *length, struct so_error *err))
+/* of_all: the answer's sums are of all processes, also of those that the caller may not look into. */
+static int answer_memory(struct call *call, bool of_all,
+			 int (*read)(struct engine *engine, uint32_t id, struct caller caller, uint8_t **out,
+				     size_t *length, struct so_error *err))
 {
 	uid_t uid = call->request->caller.uid;
+	struct target_info info;
 	uint8_t *bytes;
 	size_t length;
-	int ret = check_sees_all(call, "memory");
+	int ret = of_all ? check_sees_all(call, "memory") : target(call, &info);
 
 	ret = ret ?: limits__wait_profile(uid, &call->error);
 	if (ret)
@@ -497,7 +500,7 @@ static int answer_memory(struct call *call, int (*read)(struct engine *engine, u
 	limits__give_of(LIMIT_PROFILES, uid, 1);
 	if (ret)
 		return ret;
-	ret = check_sees_all(call, "memory");
+	ret = of_all ? check_sees_all(call, "memory") : 0;
 	if (ret) {
 		free(bytes);
 		return ret;
@@ -508,12 +511,12 @@ static int answer_memory(struct call *call, int (*read)(struct engine *engine, u
 
 static int get_memory(struct call *call)
 {
-	return answer_memory(call, engine__memory);
+	return answer_memory(call, true, engine__memory);
 }
 
 static int get_gpu_memory(struct call *call)
 {
-	return answer_memory(call, engine__gpu_memory);
+	return answer_memory(call, false, engine__gpu_memory);
 }
 
 static int get_stats(struct call *call)
@@ -565,6 +568,22 @@ static int get_history_cuda(struct call *call)
 
 	ret = ret ?: api_history__range(call->request, &range, &call->error);
 	return ret ?: answer_history_cuda(call, call->id, &range);
+}
+
+static int get_history_memory(struct call *call)
+{
+	struct history_range range;
+	json_t *answer;
+	int ret = api_history__check(call->api->history, &call->error);
+
+	if (!ret && api_history__wants_range(call->request))
+		ret = api_history__ago(call->request, &range, &call->error);
+	else if (!ret)
+		ret = api_history__range(call->request, &range, &call->error);
+	ret = ret
+		      ?: history__memory(call->api->history, call->request->caller, call->id, range.from_ns,
+					 range.to_ns, &answer, &call->error);
+	return ret ?: answer_json(call, MHD_HTTP_OK, answer);
 }
 
 static int get_past_cuda(struct call *call)
@@ -669,6 +688,7 @@ static const struct route routes[] = {
 	{ "GET", "/v1/history", get_history, false },
 	{ "GET", "/v1/history/ID/profile", get_history_profile, false },
 	{ "GET", "/v1/history/ID/cuda", get_history_cuda, false },
+	{ "GET", "/v1/history/ID/memory", get_history_memory, false },
 	{ "GET", "/v1/history/ID/series", get_history_series, false },
 	{ "GET", "/metrics", get_metrics, false },
 	{ "GET", "/debug/pprof/profile", get_pull, false },

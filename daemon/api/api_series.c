@@ -12,6 +12,7 @@ struct slice {
 	int64_t begin_ns, end_ns, covered_ns; /* of its windows */
 	uint64_t windows, samples, lost;
 	struct category_sums sums;
+	struct store_memory_sum memory;
 };
 
 struct series {
@@ -19,8 +20,8 @@ struct series {
 	struct history_range range;
 	int64_t slice_ns;
 	size_t n;
-	uint64_t until_ns; /* clock__now_ns() */
-	bool wall, cuda;   /* a window has it */
+	uint64_t until_ns;       /* clock__now_ns() */
+	bool wall, cuda, memory; /* a window has it */
 	struct slice *slices;
 };
 
@@ -74,6 +75,8 @@ static int take(void *data, const struct store_window_info *window, struct so_er
 	slice->lost += window->lost;
 	series->wall |= slice->sums.wall;
 	series->cuda |= window->cuda;
+	series->memory |= window->memory.known;
+	store_memory_sum__add(&slice->memory, window->covered_ns, &window->memory);
 	return 0;
 }
 
@@ -91,19 +94,29 @@ static json_t *numbers(const int64_t *values, size_t n)
 	return list;
 }
 
+/* As `memories` names them. */
+static json_t *memory_json(const struct store_memory *m)
+{
+	const int64_t values[] = { m->anonymous, m->file, m->shared, m->swapped };
+
+	return m->known ? numbers(values, sizeof(values) / sizeof(values[0])) : json_null();
+}
+
 static json_t *slice_json(const struct series *series, size_t at)
 {
 	const struct slice *slice = &series->slices[at];
 	size_t n = category_counters__count(series->counters);
+	struct store_memory memory = store_memory_sum__mean(&slice->memory);
 	bool wall = slice->sums.wall;
 
-	return json_pack("{s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:o, s:o, s:o}", "slice", (json_int_t)at, "begin_ns",
-			 (json_int_t)slice->begin_ns, "end_ns", (json_int_t)slice->end_ns, "covered_s",
-			 (double)slice->covered_ns / 1e9, "windows", (json_int_t)slice->windows, "samples",
-			 (json_int_t)slice->samples, "lost", (json_int_t)slice->lost, "cpu_ns",
-			 numbers(slice->sums.cpu_ns, n), "wall_ns",
-			 wall ? numbers(slice->sums.wall_ns, n) : json_null(), "state_ns",
-			 wall ? numbers(slice->sums.state_ns, WALL_STATE_COUNT) : json_null());
+	return json_pack(
+		"{s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "slice", (json_int_t)at, "begin_ns",
+		(json_int_t)slice->begin_ns, "end_ns", (json_int_t)slice->end_ns, "covered_s",
+		(double)slice->covered_ns / 1e9, "windows", (json_int_t)slice->windows, "samples",
+		(json_int_t)slice->samples, "lost", (json_int_t)slice->lost, "cpu_ns", numbers(slice->sums.cpu_ns, n),
+		"wall_ns", wall ? numbers(slice->sums.wall_ns, n) : json_null(), "state_ns",
+		wall ? numbers(slice->sums.state_ns, WALL_STATE_COUNT) : json_null(), "memory_bytes",
+		memory_json(&memory), "memory_most_bytes", memory.known ? json_integer(memory.most) : json_null());
 }
 
 static json_t *slices_json(const struct series *series)
@@ -148,10 +161,12 @@ static int add_up(struct history *history, struct caller caller, int64_t key, st
 
 	if (ret)
 		return ret;
-	*out = json_pack("{s:I, s:I, s:I, s:b, s:b, s:I, s:o, s:o, s:o}", "from_ns", (json_int_t)series->range.from_ns,
-			 "to_ns", (json_int_t)series->range.to_ns, "slice_ns", (json_int_t)series->slice_ns, "wall",
-			 series->wall, "cuda", series->cuda, "damaged", (json_int_t)span.damaged, "categories",
-			 words(series, false), "states", words(series, true), "slices", slices_json(series));
+	*out = json_pack("{s:I, s:I, s:I, s:b, s:b, s:b, s:I, s:o, s:o, s:[s, s, s, s], s:o}", "from_ns",
+			 (json_int_t)series->range.from_ns, "to_ns", (json_int_t)series->range.to_ns, "slice_ns",
+			 (json_int_t)series->slice_ns, "wall", series->wall, "cuda", series->cuda, "memory",
+			 series->memory, "damaged", (json_int_t)span.damaged, "categories", words(series, false),
+			 "states", words(series, true), "memories", "anonymous", "file", "shared", "swapped", "slices",
+			 slices_json(series));
 	return *out ? 0 : so_err(err, -ENOMEM, "out of memory");
 }
 

@@ -131,6 +131,19 @@ void engine__forgive_slow(struct engine *engine, uint32_t id);
 int engine__memory(struct engine *engine, uint32_t id, struct caller caller, uint8_t **out, size_t *length,
 		   struct so_error *err);
 
+/* What processes have, added up, in bytes: RssAnon, RssFile, RssShmem and VmSwap of /proc/PID/status. */
+struct engine_memory_use {
+	uint64_t anonymous, file, shared, swapped;
+};
+
+#define ENGINE_MEMORY_PROCESSES 1024
+
+/*
+ * Of all processes of a target whose windows are taken, now. -ENOENT: there is no such target, or it takes no samples
+ * of its own; -ESRCH: none of its processes could be read; -E2BIG: there are more than ENGINE_MEMORY_PROCESSES; -ENOMEM.
+ */
+int engine__memory_use(struct engine *engine, uint32_t id, struct engine_memory_use *out);
+
 /*
  * What the PyTorch of a target that was attached with `gpu_memory` has in use on GPUs now, and what it was given since
  * (.design/gpu-memory.md), in the same form. Errors as above.

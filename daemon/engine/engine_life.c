@@ -160,6 +160,11 @@ void engine_end_target(struct engine *e, struct target *t, enum target_end end)
 		t->info.end = end;
 		return;
 	}
+	if (t->gpu_memory.views) {
+		/* With the stacks of its last allocations. */
+		collector__drain(&e->collector);
+		gpu_memory__keep(&e->gpu_memory, t);
+	}
 	TARGETS_EACH(view, &e->targets)
 	{
 		if (view->of == t)

@@ -7,6 +7,7 @@
 
 #include "daemon/engine/engine_internal.h"
 #include "daemon/memory/memory_profile.h"
+#include "daemon/memory/memory_series.h"
 #include "daemon/memory/resident_pages.h"
 #include "daemon/os/clock.h"
 
@@ -157,4 +158,60 @@ int engine__memory(struct engine *e, uint32_t id, struct caller caller, uint8_t 
 	memory_taken__release(&a.taken);
 	engine_release_snapshot(e, &a.snapshot);
 	return ret;
+}
+
+struct pids {
+	pid_t list[ENGINE_MEMORY_PROCESSES];
+	size_t n;
+	bool too_many;
+};
+
+static void add_pid(void *context, struct process *p)
+{
+	struct pids *pids = context;
+
+	if (p->gone)
+		return;
+	if (pids->n == ENGINE_MEMORY_PROCESSES)
+		pids->too_many = true;
+	else
+		pids->list[pids->n++] = p->tgid;
+}
+
+static int take_pids(struct engine *e, uint32_t id, struct pids *pids)
+{
+	const struct target *t;
+	int ret = 0;
+
+	pthread_mutex_lock(&e->lock);
+	t = targets__find_windowed(&e->targets, id);
+	if (t && t->info.state == TARGET_SAMPLING)
+		process_table__each(e->processes, t->slot, add_pid, pids);
+	ret = !t ? -ENOENT : pids->too_many ? -E2BIG : 0;
+	pthread_mutex_unlock(&e->lock);
+	return ret;
+}
+
+int engine__memory_use(struct engine *e, uint32_t id, struct engine_memory_use *out)
+{
+	_cleanup_free_ struct pids *pids = calloc(1, sizeof(*pids));
+	struct engine_memory_use sum = { 0 };
+	size_t read = 0;
+	int ret = pids ? take_pids(e, id, pids) : -ENOMEM;
+
+	for (size_t i = 0; !ret && i < pids->n; i++) {
+		struct memory_usage usage;
+
+		if (memory_usage__read_resident(pids->list[i], &usage))
+			continue;
+		read++;
+		sum.anonymous += usage.anonymous;
+		sum.file += usage.file;
+		sum.shared += usage.shared;
+		sum.swapped += usage.swapped;
+	}
+	if (ret || !read)
+		return ret ?: -ESRCH;
+	*out = sum;
+	return 0;
 }

@@ -100,6 +100,7 @@ static int write_window(struct history *h, struct watched *w, const struct engin
 		.profile_bytes = window->length,
 		.cuda = window->cuda,
 		.cuda_valid = true, /* jansson's own */
+		.memory = history_memory_take(w),
 	};
 
 	/* The samples are not to be lost for it. */
@@ -130,8 +131,12 @@ static void take_window(struct history *h, struct watched *w, enum store_end *en
 {
 	struct engine_window window = { 0 };
 	struct so_error err = { .text = "" };
-	int ret = engine__window(h->engine, w->id, &window, &err);
+	int ret;
 
+	/* One that was cut short: what its target has at its end is better than nothing. */
+	if (!w->memory.n)
+		history_memory_read(h, w);
+	ret = engine__window(h->engine, w->id, &window, &err);
 	*end = window.exited ? STORE_END_ENDED : ret == -ENOENT || window.last ? STORE_END_DETACHED : STORE_END_OPEN;
 	if (ret) {
 		count_lost(h, w->id, err.text);
@@ -252,6 +257,8 @@ void history__watch(struct history *h, uint32_t id)
 		w.start_ticks = start_ticks(w.pid);
 	}
 	ret = ret ?: begin_target(h, &w);
+	if (!ret)
+		history_memory_read(h, &w);
 	if (!ret) {
 		ret = add_watched(h, &w);
 		if (ret)
@@ -260,6 +267,21 @@ void history__watch(struct history *h, uint32_t id)
 	if (ret) {
 		engine__end_windows(h->engine, id);
 		count_lost(h, id, strerror(-ret));
+	}
+}
+
+static void round_of_memory(struct history *h)
+{
+	for (size_t i = 0; i < ENGINE_MAX_TARGETS; i++) {
+		struct watched w;
+
+		pthread_mutex_lock(&h->work);
+		w = watched_at(h, i);
+		if (w.id && history_memory_due(&w)) {
+			history_memory_read(h, &w);
+			put_watched(h, i, &w);
+		}
+		pthread_mutex_unlock(&h->work);
 	}
 }
 
@@ -319,6 +341,7 @@ static void *run(void *context)
 	do {
 		stop = wait_for_tick(h);
 		next = wall_ns() / h->window_ns;
+		round_of_memory(h);
 		round_of_windows(h, stop || next != window);
 		if (!stop && (more || next != window))
 			more = store__maintain(h->store, MAINTAIN_MS) > 0;

@@ -80,6 +80,13 @@ int history__windows(struct history *history, struct caller caller, const struct
 		     store_window_fn *take, void *data, struct store_span *span, struct so_error *err);
 
 /*
+ * How much memory the process and its children had in a range, window by window (.design/history.md). Errors as above;
+ * -EFBIG, in words: too many windows. *out: a new reference.
+ */
+int history__memory(struct history *history, struct caller caller, int64_t key, int64_t from_ns, int64_t to_ns,
+		    json_t **out, struct so_error *err);
+
+/*
  * The CUDA calls of one process in a range, in the form of GET /v1/targets/ID/cuda, with a member "history"
  * (.design/history.md). As above; -ENODATA, in words: no window of the range has any, because the process was attached
  * without `cuda`. *out: a new reference.

@@ -176,8 +176,8 @@ int history__key(struct history *h, uint32_t id, int64_t *key, struct so_error *
 	return so_err(err, -ENOENT, "target %u has no history yet", id);
 }
 
-/* Checks the rights, and writes the open window if the range wants it. */
-static int prepare(struct history *h, struct caller caller, int64_t key, int64_t to_ns, struct so_error *err)
+int history_prepare(struct history *h, struct caller caller, int64_t key, int64_t to_ns, int64_t *first_ns,
+		    struct so_error *err)
 {
 	_cleanup_(target_list) struct target_list list = { 0 };
 	json_t *labels;
@@ -194,6 +194,8 @@ static int prepare(struct history *h, struct caller caller, int64_t key, int64_t
 		json_decref(labels);
 		if (!allowed)
 			return so_err(err, -EPERM, "that history is of a process of another user");
+		if (first_ns)
+			*first_ns = info->first_ns;
 		/* info->last_ns would not do: after the clock was set back, it lies ahead. */
 		if (watched_id(h, info))
 			history_flush(h, info->pid, info->start_ticks, to_ns);
@@ -219,7 +221,7 @@ int history__profile(struct history *h, struct caller caller, int64_t key, int64
 	/* 0 would be all processes. */
 	if (key < 1)
 		return so_err(err, -ENOENT, "there is no history %" PRId64, key);
-	ret = prepare(h, caller, key, to_ns, err);
+	ret = history_prepare(h, caller, key, to_ns, NULL, err);
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&h->reading);
@@ -237,7 +239,7 @@ int history__windows(struct history *h, struct caller caller, const struct store
 {
 	int ret = query->target < 1 ? so_err(err, -ENOENT, "there is no history %" PRId64, query->target) : 0;
 
-	ret = ret ?: prepare(h, caller, query->target, query->to_ns, err);
+	ret = ret ?: history_prepare(h, caller, query->target, query->to_ns, NULL, err);
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&h->reading);
@@ -316,7 +318,7 @@ int history__cuda(struct history *h, struct caller caller, int64_t key, int64_t 
 	struct store_span span = { 0 };
 	int ret = key < 1 ? so_err(err, -ENOENT, "there is no history %" PRId64, key) : 0;
 
-	ret = ret ?: prepare(h, caller, key, to_ns, err);
+	ret = ret ?: history_prepare(h, caller, key, to_ns, NULL, err);
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&h->reading);

@@ -137,6 +137,24 @@ int store__begin_target(struct store *store, const struct store_target *target, 
  */
 int store__end_target(struct store *store, uint32_t handle, enum store_end end);
 
+/*
+ * What a target's processes had, added up, in bytes: means over a window, and the most of the sum of the four at one
+ * reading.
+ */
+struct store_memory {
+	bool known; /* else the others say nothing */
+	int64_t anonymous, file, shared, swapped, most;
+};
+
+/* Of several windows, as one: means weighted by time, over those whose memory is known. All zero is an empty one. */
+struct store_memory_sum {
+	double anonymous, file, shared, swapped; /* bytes times ns */
+	double ns;                               /* of those windows */
+	int64_t most;
+};
+void store_memory_sum__add(struct store_memory_sum *sum, int64_t covered_ns, const struct store_memory *memory);
+struct store_memory store_memory_sum__mean(const struct store_memory_sum *sum);
+
 struct store_window {
 	int64_t begin_ns, end_ns;
 	uint64_t samples, lost;
@@ -144,6 +162,7 @@ struct store_window {
 	size_t profile_bytes;
 	const char *cuda; /* one JSON document; NULL: none */
 	bool cuda_valid;  /* it is known to be one, so that it need not be parsed to find out */
+	struct store_memory memory;
 };
 
 /*
@@ -209,6 +228,7 @@ struct store_window_info {
 	int64_t begin_ns, end_ns, covered_ns;
 	uint64_t samples, lost;
 	bool cuda; /* it has CUDA documents */
+	struct store_memory memory;
 	const void *profile;
 	size_t profile_bytes;
 };
@@ -221,6 +241,13 @@ typedef int store_window_fn(void *data, const struct store_window_info *window, 
  */
 int store__windows(struct store *store, const struct store_query *query, int64_t longest_ns, store_window_fn *take,
 		   void *data, struct store_span *span, struct so_error *err);
+
+/*
+ * As store__windows(), without profiles: they are NULL, and are not read. Sums are of what of their parts is known,
+ * weighted by time.
+ */
+int store__memory(struct store *store, const struct store_query *query, int64_t longest_ns, store_window_fn *take,
+		  void *data, struct store_span *span, struct so_error *err);
 
 struct store_target_info {
 	int64_t id;

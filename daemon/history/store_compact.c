@@ -29,6 +29,7 @@ struct sum {
 	struct store_blob_reader *reader;
 	json_t *cuda;
 	struct window_row row;
+	struct store_memory_sum memory;
 	unsigned n;
 };
 
@@ -76,6 +77,7 @@ static int add_blobs(struct sum *sum, sqlite3_stmt *s)
 
 static int add_row(struct sum *sum, sqlite3_stmt *s)
 {
+	struct store_memory memory = store_rows__memory(s, 9);
 	struct window_row *row = &sum->row;
 	int64_t begin_ns = sqlite3_column_int64(s, 0), end_ns = sqlite3_column_int64(s, 1);
 
@@ -87,17 +89,19 @@ static int add_row(struct sum *sum, sqlite3_stmt *s)
 	    __builtin_add_overflow(row->samples, sqlite3_column_int64(s, 3), &row->samples) ||
 	    __builtin_add_overflow(row->lost, sqlite3_column_int64(s, 4), &row->lost))
 		return -EOVERFLOW;
+	store_memory_sum__add(&sum->memory, sqlite3_column_int64(s, 2), &memory);
 	return add_blobs(sum, s);
 }
 
 static int read_group(sqlite3 *db, const struct group *group, struct sum *sum)
 {
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
-	int ret = sql__prepare_numbers(db,
-				       "SELECT begin_ns, end_ns, covered_ns, samples, lost, profile_bytes, profile,"
-				       " cuda_bytes, cuda FROM windows JOIN blobs ON window_id = id WHERE " GROUP
-				       " ORDER BY begin_ns",
-				       4, (int64_t[]){ group->target, group->level, group->from_ns, group->to_ns }, &s);
+	int ret = sql__prepare_numbers(
+		db,
+		"SELECT begin_ns, end_ns, covered_ns, samples, lost, profile_bytes, profile,"
+		" cuda_bytes, cuda, " STORE_MEMORY_COLUMNS("") " FROM windows JOIN blobs ON window_id = id WHERE " GROUP
+							       " ORDER BY begin_ns",
+		4, (int64_t[]){ group->target, group->level, group->from_ns, group->to_ns }, &s);
 
 	while (!ret && (ret = sql__step(db, s)) > 0)
 		ret = add_row(sum, s);
@@ -164,6 +168,7 @@ static int finish_sum(struct store *store, const struct group *group, struct sum
 		return ret;
 	if ((int64_t)(row->profile_size + row->cuda_size) > store_retain__limit(store) / SUM_PART)
 		return -EFBIG;
+	row->memory = store_memory_sum__mean(&sum->memory);
 	row->target = group->target;
 	row->uid = group->uid;
 	row->level = group->level + 1;

@@ -112,8 +112,13 @@ struct window_row {
 	const uint8_t *profile, *cuda; /* blobs; cuda NULL: none */
 	size_t profile_size, cuda_size;
 	int64_t profile_bytes, cuda_bytes; /* of their contents */
+	struct store_memory memory;
 };
 int store_rows__window(sqlite3 *db, const struct window_row *row, int64_t *id);
+/* The columns of `windows` about memory, and what a row says that has them from `first` on. */
+#define STORE_MEMORY_COLUMNS(table) table "anonymous, " table "file, " table "shared, " table "swapped, " table "most"
+#define STORE_N_MEMORY_COLUMNS      5
+struct store_memory store_rows__memory(sqlite3_stmt *s, int first);
 /* Writes those targets that have no row yet, and ends that could not be written; the latter are forgotten then. */
 int store_rows__targets(struct store *store);
 /* The last one takes its place among store->targets. */

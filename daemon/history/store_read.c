@@ -16,21 +16,31 @@
 #define WITHIN(w) "(" w ".begin_ns >= ?2 AND " w ".end_ns <= ?3 AND " w ".end_ns - " w ".begin_ns <= ?5)"
 
 /* ?1 target, ?2 from, ?3 to, ?4 the earliest begin of a window that can reach into the range, ?5 the longest sum */
-#define RANGE(index, which_target)                                                            \
-	" FROM windows w INDEXED BY " index " JOIN blobs b ON b.window_id = w.id"             \
-	" LEFT JOIN windows p ON p.id = w.part_of"                                            \
+#define RANGE(index, blobs, which_target)                                                     \
+	" FROM windows w INDEXED BY " index blobs " LEFT JOIN windows p ON p.id = w.part_of"  \
 	" WHERE " which_target " AND w.begin_ns > ?4 AND w.begin_ns < ?3 AND w.end_ns > ?2"   \
 	" AND (p.id IS NULL OR NOT " WITHIN("p") ") AND (NOT w.has_parts OR " WITHIN("w") ")" \
 											  " ORDER BY w.begin_ns"
-#define OF_ONE RANGE("windows_of_target", "w.target_id = ?1")
-#define OF_ALL RANGE("windows_by_begin", "?1 = 0")
+#define BLOBS       " JOIN blobs b ON b.window_id = w.id"
+#define OF_ONE      RANGE("windows_of_target", BLOBS, "w.target_id = ?1")
+#define OF_ALL      RANGE("windows_by_begin", BLOBS, "?1 = 0")
+#define BARE_OF_ONE RANGE("windows_of_target", "", "w.target_id = ?1")
 
-#define COLUMNS "SELECT w.begin_ns, w.end_ns, w.covered_ns, w.samples, w.lost,"
+enum column { BEGIN, END, COVERED, SAMPLES, LOST, MEMORY, BYTES = MEMORY + STORE_N_MEMORY_COLUMNS, BLOB, HAS_CUDA };
+/* Stacks and calls can also be read of a store that is of an earlier version, and cannot be written to. */
+#define SPAN        "SELECT w.begin_ns, w.end_ns, w.covered_ns, w.samples, w.lost,"
+#define COLUMNS     SPAN " NULL, NULL, NULL, NULL, NULL,"
+#define WITH_MEMORY SPAN STORE_MEMORY_COLUMNS(" w.") ","
+#define PROFILE     " b.profile_bytes, b.profile, b.cuda IS NOT NULL"
+#define CUDA        " b.cuda_bytes, b.cuda, b.cuda IS NOT NULL"
 
-static const char profile_of_one[] = COLUMNS " b.profile_bytes, b.profile, b.cuda IS NOT NULL" OF_ONE;
-static const char profile_of_all[] = COLUMNS " b.profile_bytes, b.profile, b.cuda IS NOT NULL" OF_ALL;
-static const char cuda_of_one[] = COLUMNS " b.cuda_bytes, b.cuda, b.cuda IS NOT NULL" OF_ONE;
-static const char cuda_of_all[] = COLUMNS " b.cuda_bytes, b.cuda, b.cuda IS NOT NULL" OF_ALL;
+static const char profile_of_one[] = COLUMNS PROFILE OF_ONE;
+static const char profile_of_all[] = COLUMNS PROFILE OF_ALL;
+static const char cuda_of_one[] = COLUMNS CUDA OF_ONE;
+static const char cuda_of_all[] = COLUMNS CUDA OF_ALL;
+static const char windows_of_one[] = WITH_MEMORY PROFILE OF_ONE;
+static const char windows_of_all[] = WITH_MEMORY PROFILE OF_ALL;
+static const char memory_of_one[] = WITH_MEMORY " 0, NULL, 0" BARE_OF_ONE;
 
 struct reading {
 	const struct store_query *query;
@@ -99,10 +109,18 @@ static int take_window(struct reading *reading, const void *blob, size_t size, i
 	return reading->take_window(reading->data, &window, err);
 }
 
+static int take_bare(struct reading *reading, const void *blob, size_t size, int64_t bytes, struct so_error *err)
+{
+	(void)blob;
+	(void)size;
+	(void)bytes;
+	return reading->take_window(reading->data, &reading->window, err);
+}
+
 /* Rows come by begin, so what all targets cover is a sweep. */
 static void extend_span(struct reading *reading, sqlite3_stmt *s)
 {
-	int64_t begin_ns = sqlite3_column_int64(s, 0), end_ns = sqlite3_column_int64(s, 1);
+	int64_t begin_ns = sqlite3_column_int64(s, BEGIN), end_ns = sqlite3_column_int64(s, END);
 	struct store_span *span = &reading->span;
 
 	if (!span->windows++)
@@ -111,10 +129,10 @@ static void extend_span(struct reading *reading, sqlite3_stmt *s)
 		span->end_ns = end_ns;
 	if (end_ns - begin_ns > span->longest_ns)
 		span->longest_ns = end_ns - begin_ns;
-	span->samples += (uint64_t)sqlite3_column_int64(s, 3);
-	span->lost += (uint64_t)sqlite3_column_int64(s, 4);
+	span->samples += (uint64_t)sqlite3_column_int64(s, SAMPLES);
+	span->lost += (uint64_t)sqlite3_column_int64(s, LOST);
 	if (reading->query->target) {
-		span->covered_ns += sqlite3_column_int64(s, 2);
+		span->covered_ns += sqlite3_column_int64(s, COVERED);
 	} else if (end_ns > reading->covered_to_ns) {
 		span->covered_ns += end_ns - (begin_ns > reading->covered_to_ns ? begin_ns : reading->covered_to_ns);
 		reading->covered_to_ns = end_ns;
@@ -125,14 +143,15 @@ static int take_row(struct reading *reading, sqlite3_stmt *s, struct so_error *e
 {
 	int ret;
 
-	reading->window = (struct store_window_info){ .begin_ns = sqlite3_column_int64(s, 0),
-						      .end_ns = sqlite3_column_int64(s, 1),
-						      .covered_ns = sqlite3_column_int64(s, 2),
-						      .samples = (uint64_t)sqlite3_column_int64(s, 3),
-						      .lost = (uint64_t)sqlite3_column_int64(s, 4),
-						      .cuda = sqlite3_column_int(s, 7) != 0 };
-	ret = reading->take(reading, sqlite3_column_blob(s, 6), (size_t)sqlite3_column_bytes(s, 6),
-			    sqlite3_column_int64(s, 5), err);
+	reading->window = (struct store_window_info){ .begin_ns = sqlite3_column_int64(s, BEGIN),
+						      .end_ns = sqlite3_column_int64(s, END),
+						      .covered_ns = sqlite3_column_int64(s, COVERED),
+						      .samples = (uint64_t)sqlite3_column_int64(s, SAMPLES),
+						      .lost = (uint64_t)sqlite3_column_int64(s, LOST),
+						      .memory = store_rows__memory(s, MEMORY),
+						      .cuda = sqlite3_column_int(s, HAS_CUDA) != 0 };
+	ret = reading->take(reading, sqlite3_column_blob(s, BLOB), (size_t)sqlite3_column_bytes(s, BLOB),
+			    sqlite3_column_int64(s, BYTES), err);
 
 	/* The blob alone is damaged: its checksum says so, or its size. Nothing of it has been added. */
 	if (ret == -EBADMSG) {
@@ -223,7 +242,20 @@ int store__windows(struct store *store, const struct store_query *query, int64_t
 	__attribute__((cleanup(reading__clear))) struct reading reading = {
 		.query = query, .take = take_window, .take_window = take, .data = data
 	};
-	int ret = read_range(store, &reading, query->target ? profile_of_one : profile_of_all, longest_ns, err);
+	int ret = read_range(store, &reading, query->target ? windows_of_one : windows_of_all, longest_ns, err);
+
+	if (!ret)
+		*span = reading.span;
+	return ret;
+}
+
+int store__memory(struct store *store, const struct store_query *query, int64_t longest_ns, store_window_fn *take,
+		  void *data, struct store_span *span, struct so_error *err)
+{
+	__attribute__((cleanup(reading__clear))) struct reading reading = {
+		.query = query, .take = take_bare, .take_window = take, .data = data
+	};
+	int ret = read_range(store, &reading, memory_of_one, longest_ns, err);
 
 	if (!ret)
 		*span = reading.span;

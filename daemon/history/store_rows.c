@@ -123,6 +123,29 @@ static int bind_blob(sqlite3 *db, sqlite3_stmt *s, int at, const void *blob, siz
 	return sqlite3_bind_blob64(s, at, blob, size, SQLITE_STATIC) == SQLITE_OK ? 0 : sql__error(db);
 }
 
+/* Where nothing is known, the columns stay NULL. */
+static int write_memory(sqlite3 *db, int64_t id, const struct store_memory *m)
+{
+	if (!m->known)
+		return 0;
+	return SQL_RUN(db,
+		       "UPDATE windows SET anonymous = ?2, file = ?3, shared = ?4, swapped = ?5, most = ?6"
+		       " WHERE id = ?1",
+		       id, m->anonymous, m->file, m->shared, m->swapped, m->most);
+}
+
+struct store_memory store_rows__memory(sqlite3_stmt *s, int first)
+{
+	int64_t values[STORE_N_MEMORY_COLUMNS];
+
+	for (int i = 0; i < STORE_N_MEMORY_COLUMNS; i++) {
+		if (sqlite3_column_type(s, first + i) == SQLITE_NULL)
+			return (struct store_memory){ .known = false };
+		values[i] = sqlite3_column_int64(s, first + i);
+	}
+	return (struct store_memory){ true, values[0], values[1], values[2], values[3], values[4] };
+}
+
 int store_rows__window(sqlite3 *db, const struct window_row *row, int64_t *id)
 {
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
@@ -133,6 +156,8 @@ int store_rows__window(sqlite3 *db, const struct window_row *row, int64_t *id)
 			row->target, row->level, row->begin_ns, row->end_ns, row->covered_ns, row->samples, row->lost,
 			row->uid, (int64_t)(STORE_ROW_BYTES + row->profile_size + row->cuda_size));
 
+	if (!ret)
+		ret = write_memory(db, sqlite3_last_insert_rowid(db), &row->memory);
 	if (ret)
 		return ret;
 	*id = sqlite3_last_insert_rowid(db);

@@ -93,6 +93,13 @@ static const char *const migrations[] = {
 	" (SELECT uid, bytes FROM windows UNION ALL SELECT uid, " ROW
 	" FROM targets) GROUP BY uid;" ADDED("windows", "new.bytes") REMOVED("windows", "old.bytes")
 		ADDED("targets", ROW) REMOVED("targets", ROW),
+
+	/* Bytes that its processes had: means, and the most at one reading. NULL: not known. */
+	"ALTER TABLE windows ADD COLUMN anonymous INTEGER;"
+	"ALTER TABLE windows ADD COLUMN file INTEGER;"
+	"ALTER TABLE windows ADD COLUMN shared INTEGER;"
+	"ALTER TABLE windows ADD COLUMN swapped INTEGER;"
+	"ALTER TABLE windows ADD COLUMN most INTEGER;",
 };
 
 #define VERSION ((int64_t)(sizeof(migrations) / sizeof(migrations[0])))

@@ -261,6 +261,7 @@ int store__add(struct store *store, uint32_t handle, const struct store_window *
 	row.covered_ns = window->end_ns - window->begin_ns;
 	row.samples = (int64_t)window->samples;
 	row.lost = (int64_t)window->lost;
+	row.memory = window->memory;
 	row.profile = profile;
 	row.profile_bytes = ret ? 0 : (int64_t)content;
 	row.cuda = cuda;

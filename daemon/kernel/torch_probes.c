@@ -216,9 +216,8 @@ static int share(int fd, int *out)
 	return *out < 0 ? -errno : 0;
 }
 
-int torch_probes__share(const struct torch_probes *p, uint32_t slot, struct torch_maps *out)
+int torch_maps__share(const struct torch_maps *maps, struct torch_maps *out)
 {
-	const struct torch_maps *maps = &p->maps[slot % SO_MAX_SLOTS];
 	struct torch_maps shared = TORCH_MAPS_NONE;
 	int ret;
 
@@ -231,6 +230,11 @@ int torch_probes__share(const struct torch_probes *p, uint32_t slot, struct torc
 	else
 		*out = shared;
 	return ret;
+}
+
+int torch_probes__share(const struct torch_probes *p, uint32_t slot, struct torch_maps *out)
+{
+	return torch_maps__share(&p->maps[slot % SO_MAX_SLOTS], out);
 }
 
 void torch_maps__close(struct torch_maps *maps)

@@ -54,6 +54,8 @@ struct torch_maps {
 	}
 /* -ENODATA: the slot has none; -errno. */
 int torch_probes__share(const struct torch_probes *p, uint32_t slot, struct torch_maps *out);
+/* The same maps once more. */
+int torch_maps__share(const struct torch_maps *maps, struct torch_maps *out);
 void torch_maps__close(struct torch_maps *maps);
 
 /* All that was in the maps: each key with the value of the same index. */

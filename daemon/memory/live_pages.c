@@ -63,6 +63,16 @@ void live_pages__touch(struct live_pages *l, uint64_t salt, uint32_t follow, con
 	}
 }
 
+/* Takes the place of what it was made from. */
+static int replace(struct live_pages *l, struct live_pages *by, int ret)
+{
+	live_pages__release(l);
+	if (ret)
+		live_pages__release(by);
+	*l = *by;
+	return ret;
+}
+
 int live_pages__lower(struct live_pages *l, uint32_t threshold)
 {
 	struct live_pages less = { .n = 0 };
@@ -76,11 +86,26 @@ int live_pages__lower(struct live_pages *l, uint32_t threshold)
 		page.below = page.below < threshold ? page.below : threshold;
 		ret = add_stack(&less, l->stacks[page.stack], &page.stack) ?: put(&less, &page);
 	}
-	live_pages__release(l);
-	if (ret)
-		live_pages__release(&less);
-	*l = less;
-	return ret;
+	return replace(l, &less, ret);
+}
+
+int live_pages__keep(struct live_pages *l, bool (*lives)(void *context, uint32_t tgid), void *context)
+{
+	struct live_pages less = { .n = 0 };
+	size_t alive = 0;
+	int ret = 0;
+
+	while (alive < l->n && lives(context, l->pages[alive].tgid))
+		alive++;
+	if (alive == l->n)
+		return 0;
+	for (size_t i = 0; !ret && i < l->n; i++) {
+		struct live_page page = l->pages[i];
+
+		if (lives(context, page.tgid))
+			ret = add_stack(&less, l->stacks[page.stack], &page.stack) ?: put(&less, &page);
+	}
+	return replace(l, &less, ret);
 }
 
 bool live_pages__is_full(const struct live_pages *l)

@@ -51,6 +51,8 @@ void live_pages__touch(struct live_pages *l, uint64_t salt, uint32_t follow, con
 		       const struct stack *stack);
 /* From now on only pages below the threshold are followed. -ENOMEM: all are forgotten. */
 int live_pages__lower(struct live_pages *l, uint32_t threshold);
+/* Forgets the pages of processes that do not live. -ENOMEM: all are forgotten. */
+int live_pages__keep(struct live_pages *l, bool (*lives)(void *context, uint32_t tgid), void *context);
 /* Whether the bounds above are passed: the threshold is to be halved. */
 bool live_pages__is_full(const struct live_pages *l);
 size_t live_pages__bytes(const struct live_pages *l);

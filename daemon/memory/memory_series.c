@@ -10,6 +10,9 @@
 
 #include "daemon/os/proc_file.h"
 #include "stakeout/array.h"
+#include "stakeout/cleanup.h"
+
+#define STATUS_MAX (1u << 20)
 
 static void thin(struct memory_series *s)
 {
@@ -32,6 +35,16 @@ int memory_series__add(struct memory_series *s, const struct memory_point *point
 	s->points[s->n++] = *point;
 	s->skipped = 0;
 	return 0;
+}
+
+int memory_series__copy(const struct memory_series *from, uint64_t since_ns, struct memory_series *to)
+{
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < from->n; i++)
+		if (from->points[i].when_ns >= since_ns)
+			ret = memory_series__add(to, &from->points[i]);
+	return ret;
 }
 
 char *memory_series__text(const struct memory_series *s, uint64_t since_ns)
@@ -78,29 +91,66 @@ static int read_kib(const char *status, const char *name, uint64_t *bytes)
 	return 0;
 }
 
-/* proc(5): fields 10 (minflt), 12 (majflt), 14 and 15 (utime, stime), behind the name, which may hold anything. */
+/*
+ * proc(5): fields 10 to 17: minflt, cminflt, majflt, cmajflt, utime, stime, cutime, cstime, behind the name, which may
+ * hold anything.
+ */
 static int read_stat(const char *stat, struct memory_usage *out)
 {
 	const char *at = strrchr(stat, ')');
-	unsigned long long minor, major, user, system;
+	unsigned long long minor, child_minor, major, child_major, user, system;
+	long long child_user, child_system;
 
-	if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu %*u %llu %llu", &minor, &major, &user,
-			  &system) != 4)
+	if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %llu %llu %llu %llu %llu %lld %lld", &minor,
+			  &child_minor, &major, &child_major, &user, &system, &child_user, &child_system) != 8)
 		return -ESRCH;
-	out->faults = minor + major;
-	out->cpu_ns = (user + system) * (1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK));
+	out->faults = minor + major + child_minor + child_major;
+	out->cpu_ns = (user + system + (unsigned long long)child_user + (unsigned long long)child_system) *
+		      (1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK));
 	return 0;
+}
+
+static int parse_status(const char *status, struct memory_usage *out)
+{
+	int ret = read_kib(status, "\nRssAnon:", &out->anonymous);
+
+	ret = ret ?: read_kib(status, "\nRssFile:", &out->file);
+	ret = ret ?: read_kib(status, "\nRssShmem:", &out->shared);
+	return ret ?: read_kib(status, "\nVmSwap:", &out->swapped);
 }
 
 int memory_usage__parse(const char *status, const char *stat, struct memory_usage *out)
 {
 	struct memory_usage usage = { 0 };
-	int ret = read_kib(status, "\nRssAnon:", &usage.anonymous);
+	int ret = parse_status(status, &usage);
 
-	ret = ret ?: read_kib(status, "\nRssFile:", &usage.file);
-	ret = ret ?: read_kib(status, "\nRssShmem:", &usage.shared);
-	ret = ret ?: read_kib(status, "\nVmSwap:", &usage.swapped);
 	ret = ret ?: read_stat(stat, &usage);
+	if (!ret)
+		*out = usage;
+	return ret;
+}
+
+/* The line "Groups:" alone may have 65536 numbers. */
+static int read_status(pid_t pid, struct memory_usage *out)
+{
+	_cleanup_free_ char *large = NULL;
+	char small[4096];
+	ssize_t ret = proc_file__read(PROC_FILE_HERE, pid, "status", small, sizeof(small));
+
+	if (ret < 0 || (size_t)ret < sizeof(small) - 1)
+		return ret < 0 ? (int)ret : parse_status(small, out);
+	large = malloc(STATUS_MAX);
+	if (!large)
+		return -ENOMEM;
+	ret = proc_file__read(PROC_FILE_HERE, pid, "status", large, STATUS_MAX);
+	return ret < 0 ? (int)ret : parse_status(large, out);
+}
+
+int memory_usage__read_resident(pid_t pid, struct memory_usage *out)
+{
+	struct memory_usage usage = { 0 };
+	int ret = read_status(pid, &usage);
+
 	if (!ret)
 		*out = usage;
 	return ret;
@@ -108,10 +158,13 @@ int memory_usage__parse(const char *status, const char *stat, struct memory_usag
 
 int memory_usage__read(pid_t pid, struct memory_usage *out)
 {
-	char status[4096], stat[1024];
-	ssize_t ret = proc_file__read(PROC_FILE_HERE, pid, "status", status, sizeof(status));
+	struct memory_usage usage = { 0 };
+	char stat[1024];
+	int ret = read_status(pid, &usage);
+	ssize_t length = ret ?: proc_file__read(PROC_FILE_HERE, pid, "stat", stat, sizeof(stat));
 
-	if (ret >= 0)
-		ret = proc_file__read(PROC_FILE_HERE, pid, "stat", stat, sizeof(stat));
-	return ret < 0 ? (int)ret : memory_usage__parse(status, stat, out);
+	ret = length < 0 ? (int)length : read_stat(stat, &usage);
+	if (!ret)
+		*out = usage;
+	return ret;
 }

@@ -25,6 +25,8 @@ struct memory_series {
 
 /* -ENOMEM. */
 int memory_series__add(struct memory_series *s, const struct memory_point *point);
+/* The points from since_ns on. -ENOMEM: those that there was memory for. */
+int memory_series__copy(const struct memory_series *from, uint64_t since_ns, struct memory_series *to);
 /* The points from since_ns on as "MS:ANON:FILE:SHARED:SWAP,…": ms since since_ns, KiB. malloc'ed; NULL: no memory. */
 char *memory_series__text(const struct memory_series *s, uint64_t since_ns);
 void memory_series__release(struct memory_series *s);
@@ -32,9 +34,10 @@ void memory_series__release(struct memory_series *s);
 /* What a process has in use, and what it did. */
 struct memory_usage {
 	uint64_t anonymous, file, shared, swapped; /* bytes */
-	uint64_t faults;                           /* page faults since it began */
-	uint64_t cpu_ns;
+	uint64_t faults, cpu_ns; /* page faults and CPU time since it began, with children's that it has waited for */
 };
+/* Of a process: `faults` and `cpu_ns`, which take longer where it has many threads, are left 0. */
+int memory_usage__read_resident(pid_t pid, struct memory_usage *out);
 /* Neither file needs the lock of the process's memory. -ESRCH: it has gone, or has no memory any more. */
 int memory_usage__read(pid_t pid, struct memory_usage *out);
 /* The same from the texts of /proc/PID/status and /proc/PID/stat. -ESRCH: they do not say it. */

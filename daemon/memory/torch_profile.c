@@ -26,11 +26,21 @@ void torch_profile__device(uint32_t device, char text[16])
 		snprintf(text, 16, "%s %u", type, SO_TORCH_DEVICE_INDEX(device));
 }
 
-static bool has_gone(const struct torch_profile *torch, uint32_t tgid)
+static bool is_in(const struct u64_table *processes, uint32_t tgid)
 {
 	uint32_t unused;
 
-	return torch->gone && u64_table__get(torch->gone, tgid, &unused);
+	return processes && u64_table__get(processes, tgid, &unused);
+}
+
+static bool has_gone(const struct torch_profile *torch, uint32_t tgid)
+{
+	return is_in(torch->gone, tgid);
+}
+
+static bool is_hidden(const struct torch_profile *torch, uint32_t tgid)
+{
+	return is_in(torch->hidden, tgid);
 }
 
 static int compare(const void *a, const void *b)
@@ -125,13 +135,6 @@ static int add(struct writer *w, const struct so_torch_site_key *key, int64_t ti
 	return profile_builder__sample_values(w->builder, locations, n, values, &labels);
 }
 
-static bool is_hidden(const struct profile_source *source, uint32_t tgid)
-{
-	uint32_t unused;
-
-	return source->hidden && u64_table__get(source->hidden, tgid, &unused);
-}
-
 static int add_site(struct writer *w, const struct so_torch_site_key *key, const struct so_torch_site *site)
 {
 	uint64_t values[TORCH_VALUES] = { [TORCH_ALLOCATED_OBJECTS] = site->allocations,
@@ -140,7 +143,7 @@ static int add_site(struct writer *w, const struct so_torch_site_key *key, const
 					  [TORCH_REFUSED] = site->refused_bytes,
 					  [TORCH_IN_USE_THEN] = site->live_then };
 
-	return is_hidden(w->source, key->tgid) ? 0 : add(w, key, 0, values);
+	return is_hidden(w->torch, key->tgid) ? 0 : add(w, key, 0, values);
 }
 
 static int add_sites(struct writer *w)
@@ -171,7 +174,7 @@ static int add_in_use(struct writer *w)
 		};
 
 		/* 0 is no label. */
-		if (!is_hidden(w->source, groups[i].key.tgid))
+		if (!is_hidden(w->torch, groups[i].key.tgid))
 			ret = add(w, &groups[i].key, (int64_t)(groups[i].span * span_ns) ?: 1, values);
 	}
 	free(groups);
@@ -221,21 +224,47 @@ static int compare_devices(const void *a, const void *b)
 	return (x->device > y->device) - (x->device < y->device);
 }
 
-char *torch_profile__devices(const struct torch_profile *torch)
+/* Sorted, those of hidden processes at the end. NULL: no memory. */
+static const struct so_torch_device_key **sort_devices(const struct torch_profile *torch, size_t *n_shown)
 {
 	const struct torch_reading *r = torch->reading;
 	const struct so_torch_device_key **sorted = calloc(r->n_devices + 1, sizeof(const void *));
+	size_t shown = 0, hidden = r->n_devices;
+
+	for (size_t i = 0; sorted && i < r->n_devices; i++)
+		sorted[is_hidden(torch, r->device_keys[i].tgid) ? --hidden : shown++] = &r->device_keys[i];
+	if (sorted) {
+		qsort(sorted, shown, sizeof(*sorted), compare_devices);
+		qsort(sorted + shown, r->n_devices - shown, sizeof(*sorted), compare_devices);
+	}
+	*n_shown = shown;
+	return sorted;
+}
+
+unsigned torch_profile__hidden(const struct torch_profile *torch)
+{
+	size_t n_shown;
+	const struct so_torch_device_key **sorted = sort_devices(torch, &n_shown);
+	unsigned n = 0;
+
+	for (size_t i = n_shown; sorted && i < torch->reading->n_devices; i++)
+		n += i == n_shown || sorted[i]->tgid != sorted[i - 1]->tgid;
+	free(sorted);
+	return n;
+}
+
+char *torch_profile__devices(const struct torch_profile *torch)
+{
+	const struct torch_reading *r = torch->reading;
+	size_t n;
+	const struct so_torch_device_key **sorted = sort_devices(torch, &n);
 	json_t *all = json_array();
 	char *text = NULL;
 
-	for (size_t i = 0; sorted && i < r->n_devices; i++)
-		sorted[i] = &r->device_keys[i];
-	if (sorted)
-		qsort(sorted, r->n_devices, sizeof(*sorted), compare_devices);
-	for (size_t i = 0; sorted && all && i < r->n_devices; i++)
+	for (size_t i = 0; sorted && all && i < n; i++)
 		if (json_array_append_new(all, device_json(torch, sorted[i], &r->devices[sorted[i] - r->device_keys])))
 			break;
-	if (sorted && json_array_size(all) == r->n_devices)
+	if (sorted && json_array_size(all) == n)
 		text = json_dumps(all, JSON_COMPACT);
 	json_decref(all);
 	free(sorted);

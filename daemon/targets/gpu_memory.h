@@ -42,6 +42,8 @@ void gpu_memory__free(struct gpu_memory *g);
  * the kernel.
  */
 int gpu_memory__begin(struct gpu_memory *g, struct target *t, struct so_error *err);
+/* Before a target ends, and its views with it: these keep what was seen. */
+void gpu_memory__keep(struct gpu_memory *g, const struct target *t);
 /* It does not any more; what was seen stays, */
 void gpu_memory__end(struct gpu_memory *g, struct target *t);
 /* until this, before the target loses its slot. */
@@ -72,7 +74,7 @@ struct gpu_memory_taken {
 	uint64_t cost_ns, time_ns, lost;
 	struct accumulator stacks;
 	struct u64_table gone; /* processes of the target that have ended, where it has not */
-	char *series;          /* memory_series__text() */
+	char *series, *shown;  /* memory_series__text(); the second without processes hidden from the target's user */
 	bool linked;
 	char problem[256];
 	struct torch_reading reading; /* empty until gpu_memory__read() */

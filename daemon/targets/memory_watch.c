@@ -21,6 +21,9 @@
 #define FEW_STACKS 45
 #define FEW_RANDOM 15
 
+/* After so many the faults of a child that has ended are known to be waited for by nobody. */
+#define LOOKS_FOR_CHILDREN 8
+
 /* What may be used up at once, and what is to be there before it goes on. */
 #define CREDIT_NS ((int64_t)(100 * MS))
 
@@ -122,12 +125,41 @@ int memory_watch__begin(struct memory_watch *m, struct target *t, struct so_erro
 	return 0;
 }
 
+/* Of the target that takes the samples, at this moment. */
+static struct memory_figures figures_now(const struct memory_watch *m, const struct target *t)
+{
+	const struct target_memory *memory = &t->memory;
+	struct memory_figures figures = memory->figures;
+	struct so_page_slot slot = page_sampler__slot(m->pages, t->slot);
+
+	figures.stacks = slot.stacks;
+	figures.randoms = slot.randoms;
+	figures.lost += slot.lost;
+	figures.hidden = slot.hidden;
+	if (memory->paused)
+		figures.paused_ns += clock__now_ns() - memory->paused_since_ns;
+	return figures;
+}
+
+/* The target that it is a view of goes on, or goes: what was known until now is the view's own. */
+static void keep_growth(const struct memory_watch *m, struct target *view)
+{
+	const struct target *proper = view->of;
+
+	view->memory.figures = figures_now(m, proper);
+	view->memory.on_ns = proper->memory.on_ns;
+	memory_series__release(&view->memory.series);
+	memory_series__copy(&proper->memory.series, view->begin_ns, &view->memory.series);
+}
+
 void memory_watch__end(struct memory_watch *m, struct target *t)
 {
 	struct target *proper = t->of ?: t;
 
 	if (!t->memory.wanted)
 		return;
+	if (t->of)
+		keep_growth(m, t);
 	t->memory.wanted = false;
 	proper->memory.views -= t->of != NULL;
 	update(m, proper);
@@ -225,6 +257,22 @@ static uint64_t since(uint64_t now, uint64_t *before)
 	return more;
 }
 
+/*
+ * Of a sum over processes and the children that they have waited for: what a child had is missing from its end until
+ * it is waited for, and for good if nobody of the target waits for it.
+ */
+static uint64_t since_most(uint64_t now, struct memory_sum *sum)
+{
+	uint64_t more = now > sum->most ? now - sum->most : 0;
+
+	sum->less = now < sum->most ? sum->less + 1 : 0;
+	if (!sum->less || sum->less > LOOKS_FOR_CHILDREN) {
+		sum->most = now;
+		sum->less = 0;
+	}
+	return more;
+}
+
 static void pause_or_go_on(struct memory_watch *m, struct target *t, uint64_t now_ns)
 {
 	struct target_memory *memory = &t->memory;
@@ -255,8 +303,8 @@ static void account(struct memory_watch *m, struct target *t, const struct memor
 	struct memory_figures *f = &memory->figures;
 	bool first = !memory->looked_ns;
 	uint64_t run_ns = since(page_sampler__slot(m->pages, t->slot).run_ns, &memory->run_before);
-	uint64_t faults = since(usage->faults, &memory->faults_before);
-	uint64_t cpu_ns = since(usage->cpu_ns, &memory->cpu_before);
+	uint64_t faults = since_most(usage->faults, &memory->faults_sum);
+	uint64_t cpu_ns = since_most(usage->cpu_ns, &memory->cpu_sum);
 	uint64_t passed_ns = since(now_ns, &memory->looked_ns);
 	uint64_t time_ns = cpu_ns > passed_ns ? cpu_ns : passed_ns;
 
@@ -272,6 +320,14 @@ static void account(struct memory_watch *m, struct target *t, const struct memor
 		memory->credit_ns = CREDIT_NS;
 }
 
+static bool lives(void *context, uint32_t tgid)
+{
+	const struct memory_watch *m = context;
+	const struct process *p = process_table__find(m->processes, (pid_t)tgid);
+
+	return p && !p->gone;
+}
+
 static void raise_thresholds(struct memory_watch *m, struct target *t, uint64_t now_ns)
 {
 	struct target_memory *memory = &t->memory;
@@ -280,6 +336,8 @@ static void raise_thresholds(struct memory_watch *m, struct target *t, uint64_t 
 	if (memory->paused || now_ns < memory->next_raise_ns)
 		return;
 	memory->next_raise_ns = now_ns + RAISE_NS;
+	/* What a process had when it ended is there no more, and would take the room of what is. */
+	live_pages__keep(&memory->pages, lives, m);
 	if (since(slot.stacks, &memory->stacks_before) < FEW_STACKS &&
 	    memory->figures.threshold < SO_PAGE_MAX_THRESHOLD && memory->pages.n < LIVE_PAGES_MAX / 4)
 		set_threshold(m, t, memory->figures.threshold * 2);
@@ -320,28 +378,20 @@ int memory_watch__take(struct memory_watch *m, struct target *t, struct memory_t
 {
 	struct target *proper = t->of ?: t;
 	const struct target_memory *memory = &proper->memory;
-	struct so_page_slot slot;
+	bool ended_view = t->view && !t->of;
 
 	if (!t->memory.asked)
 		return so_err(err, -ENODATA, "target %u was attached without \"memory\": its growth is not watched",
 			      t->id);
-	if (t->view && !t->of)
-		return so_err(err, -ENODATA, "target %u has ended: what it has in use is known no more", t->id);
 	if (memory->on && proper->info.state == TARGET_SAMPLING)
 		look(m, proper, clock__now_ns());
-	if (live_pages__copy(&memory->pages, &out->pages))
+	/* Of a view that has ended the pages are its target's, and go on. */
+	if (!ended_view && live_pages__copy(&memory->pages, &out->pages))
 		return so_err(err, -ENOMEM, "out of memory");
 	note_later_touches(m, &out->pages);
 	out->since_ns = t->begin_ns > memory->on_ns ? t->begin_ns : memory->on_ns;
 	out->series = memory_series__text(&memory->series, out->since_ns);
-	out->figures = memory->figures;
-	slot = page_sampler__slot(m->pages, proper->slot);
-	out->figures.stacks = slot.stacks;
-	out->figures.randoms = slot.randoms;
-	out->figures.lost += slot.lost;
-	out->figures.hidden = slot.hidden;
-	if (memory->paused)
-		out->figures.paused_ns += clock__now_ns() - memory->paused_since_ns;
+	out->figures = ended_view ? memory->figures : figures_now(m, proper);
 	return out->series ? 0 : so_err(err, -ENOMEM, "out of memory");
 }
 

@@ -19,6 +19,12 @@ struct memory_figures {
 	bool many_processes; /* some were left out of the series */
 };
 
+/* Of all processes of a target. */
+struct memory_sum {
+	uint64_t most;
+	unsigned less; /* looks since it was so much */
+};
+
 /* All zero: it was never watched so. */
 struct target_memory {
 	bool asked;     /* the target, or this view, was attached so, */
@@ -30,7 +36,8 @@ struct target_memory {
 	uint64_t next_tick_ns, next_raise_ns;
 	uint64_t stacks_before, randoms_before; /* at the last raise */
 	/* At the last tick; of all processes together. */
-	uint64_t looked_ns, faults_before, cpu_before, run_before;
+	uint64_t looked_ns, run_before;
+	struct memory_sum faults_sum, cpu_sum;
 	int64_t credit_ns;
 	struct memory_figures figures;
 	struct live_pages pages;

@@ -56,10 +56,11 @@ struct so_page_slot {
 	__u64 run_ns;          /* what taking stacks took */
 };
 
-/* The fault that a thread is in, by the low bits of its number. */
+/* The latest fault of a thread, by the low bits of its number. It is in it until its count of faults is another. */
 #define SO_PAGE_FAULTS (1u << 16)
 struct so_page_fault {
-	__u32 tid, pad;
+	__u32 tid;
+	__u32 faults; /* that had ended when this one began, modulo 2^32 */
 	__u64 address;
 };
 

@@ -104,7 +104,8 @@ static int write_round(struct store *store, const struct material *m, const uint
 						     m->bytes[which],
 						     m->lengths[which],
 						     NULL,
-						     false };
+						     false,
+						     { .known = false } };
 		uint64_t began_ns = clock__now_ns();
 		int r = store__add(store, targets[t], &window);
 		double ms = ms_since(began_ns);

@@ -245,6 +245,26 @@ def look_at_a_lost_daemon(browser, daemon):
     browser.wait_for("!element('try-again').hidden")
 
 
+def look_at_memory(browser, daemon, key):
+    """Of a target in CPU time there is this kind beside: means over the time, as the history has them."""
+    browser.wait_for("!element('kind-label').hidden")
+    assert browser.evaluate("[...element('kind').options].filter(o => !o.hidden).map(o => o.value)") == ["cpu_ns", "memory_bytes"]
+    browser.choose("#kind", "memory_bytes")
+    browser.wait_for("element('chosen').textContent.includes('of memory, at most')")
+    begin, end, drawn, most = browser.evaluate(
+        "(slices => [...Object.values(spanOf(slices)).map(String), totals(slices),"
+        " Math.max(...slices.map(slice => slice.memory_most_bytes))])(chosenSlices())"
+    )
+    rows = json.loads(get(daemon, f"/v1/history/{key}/memory?from_ns={begin}&to_ns={end}"))["rows"]
+    rows = [row for row in rows if row["most_bytes"] is not None]
+    covered = sum(row["covered_s"] for row in rows)
+    for value, name in zip(drawn, ("anonymous", "file", "shared", "swapped")):
+        mean = sum(row["covered_s"] * row[f"{name}_bytes"] for row in rows) / covered
+        assert abs(value - mean) <= 2 + 1e-6 * mean, (name, value, mean)
+    assert most == max(row["most_bytes"] for row in rows) > 0
+    assert browser.evaluate("element('sums').tHead.textContent") == "MemoryMeanShare"
+
+
 def test_page():
     need_bpf()
     browser = Browser(1280, 800)
@@ -261,7 +281,9 @@ def test_page():
     look_at_cuda(browser, daemon, calls)
     take_pictures(browser, "cuda")
     choose(browser, history_of(daemon, lives)["key"])
-    assert browser.evaluate("chosenEntry().running && element('kind-label').hidden && element('cuda').hidden")
+    assert browser.evaluate("chosenEntry().running && element('cuda').hidden")
+    look_at_memory(browser, daemon, history_of(daemon, lives)["key"])
+    take_pictures(browser, "memory")
     assert browser.evaluate("element('targets').tBodies[0].rows.length") == 3
     assert not browser.problems, browser.problems
     # One request may be the one that the flame graph was refused.
@@ -284,6 +306,9 @@ def test_series():
         assert sum(sum(s["cpu_ns"]) for s in found) == cpu_ns and sum(s["samples"] - s["lost"] for s in found) == samples
         assert not series["wall"] and not series["cuda"] and series["damaged"] == 0 and length == -(-(last - first) // slices)
         assert all(len(s["cpu_ns"]) == len(series["categories"]) and s["wall_ns"] is None for s in found)
+        known = [s for s in found if s["memory_bytes"]]
+        assert series["memory"] and known and all(len(s["memory_bytes"]) == len(series["memories"]) for s in known)
+        assert all(sum(s["memory_bytes"]) <= s["memory_most_bytes"] + 4 for s in known), known
         numbers = [s["slice"] for s in found]
         assert numbers == sorted(set(numbers)) and numbers[-1] < slices
         for s in found:

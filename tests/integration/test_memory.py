@@ -10,6 +10,7 @@ import time
 
 from harness import (
     LONG,
+    PYTHON,
     STAKEOUT,
     Daemon,
     Target,
@@ -265,7 +266,94 @@ def test_a_process_that_ends_meanwhile():
     grower.end()
     out, err = client.communicate(timeout=60)
     assert client.returncode == 0, err
-    assert "the process has ended: nothing of its memory is in use\n" in out, out
+    assert "the recording has ended: what of its memory is in use is not known any more\n" in out, out
+
+
+def test_populated_pages_are_nobodys():
+    """What mmap() itself makes resident (MAP_POPULATE) does not take the place of a page that was touched before."""
+    grower = cpp("populate", 8)
+    time.sleep(SETTLED_S)
+    daemon = Daemon()
+    daemon.client("attach", "-p", grower.pid, "--memory")
+    before = grower.kept()
+    time.sleep(6)
+    said = json.loads(daemon.client("memory", "-p", grower.pid, "--so-far", "--json").stdout)
+    touched = grower.kept() - before
+    lines = {line["line"].split(" ")[0]: line["in_use_bytes"] for line in said["lines"]}
+    assert set(lines) <= {"touch_one"}, lines
+    # Pages of which one in four is chosen: five standard errors, and a second more than was counted.
+    error = 5 * (4 * 4096 * touched) ** 0.5
+    assert touched - error < lines["touch_one"] < touched * 2 + error, (touched, lines)
+    grower.end()
+
+
+FORKS = """
+import os, resource, select
+def faults():
+    return sum(resource.getrusage(who).ru_minflt + resource.getrusage(who).ru_majflt
+               for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+print("ready", flush=True)
+while True:
+    pid = os.fork()
+    if not pid:
+        bytes(1 << 20)
+        os._exit(0)
+    os.waitpid(pid, 0)
+    if select.select([0], [], [], 0)[0] and os.read(0, 100):
+        print(faults(), flush=True)
+"""
+
+
+def test_faults_of_children():
+    """Also those of children that live for less than the time between two readings."""
+    path = os.path.join(temporary_dir(), "forks.py")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(FORKS)
+    grower = Grower(lambda **pipes: Target([PYTHON, path], **pipes))
+    daemon = Daemon()
+    before = grower.kept()
+    daemon.client("attach", "-p", grower.pid, "--memory")
+    time.sleep(1)
+    begun = grower.kept()
+    time.sleep(4)
+    ended = grower.kept()
+    profile = os.path.join(temporary_dir(), "memory.pb.gz")
+    wait_until(lambda: daemon.client("memory", "-p", grower.pid, "--so-far", "-o", profile).returncode == 0, "a file")
+    after = grower.kept()
+    seen = int(Message(profile).comments["memory.faults"])
+    # The first reading is some time after the process was attached.
+    assert 0.5 * (ended - begun) < seen <= 1.02 * (after - before), (seen, before, begun, ended, after)
+    grower.end()
+
+
+def test_a_process_in_many_groups():
+    """Whose /proc/PID/status is as long as a book."""
+    grower = Grower(
+        lambda **pipes: Target(
+            [workload("mem_grow"), "leak", "5"],
+            before_exec=lambda: os.setgroups(range(1000000, 1060000)),
+            **pipes,
+        )
+    )
+    said = json.loads(Daemon().client("memory", "-p", grower.pid, "-d", 4, "--json").stdout)
+    assert said["verdict"] == "growing" and said["anonymous_bytes"] > 1e6, said
+    grower.end()
+
+
+def test_a_view_whose_target_has_ended():
+    """What was known of its growth until then is the view's."""
+    grower, daemon = cpp("leak", 5), Daemon()
+    daemon.client("attach", "-p", grower.pid, "--memory")
+    view = daemon.request("POST", "/v1/targets", {"pid": grower.pid, "memory": True}, expect=201)["id"]
+    time.sleep(4)
+    grower.end()
+    wait_until(lambda: daemon.request("GET", f"/v1/targets/{view}")["state"] == "ended", "the end of the view")
+    path = os.path.join(temporary_dir(), "memory.pb.gz")
+    with open(path, "wb") as f:
+        f.write(daemon.request("GET", f"/v1/targets/{view}/memory"))
+    said = json.loads(run([STAKEOUT, "memory", path, "--json"]).stdout)
+    assert said["ended"] and said["verdict"] == "growing", said
+    assert 4e6 < said["growth_bytes_per_s"] < 6e6 and not said["in_use_bytes"], said
 
 
 def test_a_target_of_the_daemon_is_looked_at():
@@ -306,6 +394,32 @@ def test_a_process_that_is_attached_for_it():
     found = dict(re.findall(r'^stakeout_target_memory_bytes\{.*kind="(\w+)"\} (\S+)$', metrics, re.M))
     assert set(found) == {"anonymous", "file", "shared", "swapped"}, metrics
     assert_near(float(found["anonymous"]), grower.anonymous(), 0.2, "anonymous memory in the metrics")
+    grower.end()
+
+
+def test_two_moments():
+    """By line what came between two looks at a process that is attached; and by two files alone."""
+    grower, daemon, where = cpp("leak", 5), Daemon(), temporary_dir()
+    first, second = os.path.join(where, "1.pb.gz"), os.path.join(where, "2.pb.gz")
+    daemon.client("attach", "-p", grower.pid, "--memory")
+    time.sleep(2)
+    daemon.client("memory", "-p", grower.pid, "--so-far", "-o", first)
+    before = grower.anonymous()
+    time.sleep(4)
+    text = daemon.client("memory", "-p", grower.pid, "--so-far", "-o", second, "--base", first).stdout
+    grown = grower.anonymous() - before
+    said = json.loads(run([STAKEOUT, "memory", second, "--base", first, "--json"]).stdout)
+    line = said["lines"][0]
+    assert line["line"].startswith("leak_record ") and said["all"]["line"] is None, said
+    assert_near(line["change_bytes"], grown, 0.35, "what came between the moments")
+    assert line["change_bytes_low"] < line["change_bytes"] < line["change_bytes_high"], line
+    assert abs(line["now_bytes"] - line["before_bytes"] - line["change_bytes"]) < 1, line
+    shown = re.search(r"^ +\+([0-9.]+)  \[\+[0-9.]+, \+[0-9.]+\] +[0-9.]+ +[0-9.]+  leak_record ", text, re.M)
+    assert shown and abs(float(shown.group(1)) - line["change_bytes"] / 1e6) < 0.06, text
+    same = json.loads(run([STAKEOUT, "memory", second, "--base", second, "--json"]).stdout)
+    assert same["all"]["change_bytes"] == 0 and same["all"]["change_bytes_low"] < 0, same["all"]
+    refused = run([STAKEOUT, "memory", second, "--base", "/dev/null"])
+    assert refused.returncode == 1 and len(refused.stderr.splitlines()) == 1, refused
     grower.end()
 
 

@@ -246,6 +246,45 @@ def test_any_size():
     assert screen.end() == (0, "")
 
 
+LEAKER = r"""
+import time
+keep = []
+while True:
+    keep.append(bytearray(b"x" * 500000))
+    time.sleep(0.1)
+"""
+
+
+def test_memory():
+    """Of each process its own, and that it grows: where there is room, and where it is asked for."""
+    need_bpf()
+    target, daemon = Target([PYTHON, "-c", LEAKER], ready=False), Daemon()
+    screen = Screen("--socket", daemon.socket, "top", "-p", target.pid, columns=140, rows=40)
+    found = re.compile(rf"^ *[\d.]+ +[\d.-]+ +[\d.-]* +([\d.]+) +(-|[+]?[\d.]+|[+-][\d.]+)  {target.pid} python3", re.M)
+    screen.wait_for("MB   MB/min  process")
+    before = own_mb(target.pid)
+    wait_until(lambda: (f := found.search(screen.text())) and float(f[1]) >= before, "what it has now")
+    assert float(found.search(screen.text())[1]) <= own_mb(target.pid) + 0.1
+    # After eight seconds; 300 MB a minute where the machine has time for it.
+    wait_until(lambda: (f := found.search(screen.text())) and f[2] != "-" and float(f[2]) > 10, "its growth")
+    screen.resize(24, 80)
+    wait_until(lambda: screen.fits(24, 80) and "MB/min" not in screen.text(), "a smaller screen")
+    screen.press(b"m")
+    screen.wait_for("threads by MB,", "*MB   MB/min")
+    assert screen.fits(24, 80) and found.search(screen.text()), screen.text()
+    screen.press(b"fm")
+    screen.wait_for("threads by MB,")
+    screen.press(b"m")
+    screen.wait_for("threads by MB/min", "MB  *MB/min")
+    screen.press(b"q")
+    assert screen.end() == (0, "")
+
+
+def own_mb(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as f:
+        return sum(int(kib) for kib in re.findall(r"^(?:RssAnon|VmSwap):\s+(\d+) kB", f.read(), re.M)) * 1024 / 1e6
+
+
 def test_signals():
     target, daemon = start_program(), Daemon()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -31,6 +31,8 @@ struct engine {
 	size_t profile_bytes;
 	uint64_t in_windows; /* samples of targets whose windows have ended */
 	bool hides;
+	bool memory_known;
+	struct engine_memory_use memory;
 };
 
 /*
@@ -531,4 +533,29 @@ struct attach_options fake_engine__last_attach(struct engine *engine)
 	last = engine->last_attach;
 	pthread_mutex_unlock(&engine->lock);
 	return last;
+}
+
+void fake_engine__set_memory(struct engine *engine, const struct engine_memory_use *use)
+{
+	pthread_mutex_lock(&engine->lock);
+	engine->memory_known = true;
+	engine->memory = *use;
+	pthread_mutex_unlock(&engine->lock);
+}
+
+int engine__memory_use(struct engine *engine, uint32_t id, struct engine_memory_use *out)
+{
+	struct fake_target *target;
+	int ret = 0;
+
+	pthread_mutex_lock(&engine->lock);
+	target = find_windowed(engine, id);
+	if (!target)
+		ret = -ENOENT;
+	else if (!engine->memory_known || target->info.state == TARGET_ENDED)
+		ret = -ESRCH;
+	else
+		*out = engine->memory;
+	pthread_mutex_unlock(&engine->lock);
+	return ret;
 }

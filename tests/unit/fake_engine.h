@@ -25,6 +25,8 @@ void fake_engine__exit(struct engine *engine, uint32_t id);
 void fake_engine__carry(struct engine *engine, bool carries);
 /* Whether windows have processes that the viewers of their targets may not see. */
 void fake_engine__hide(struct engine *engine, bool hides);
+/* What the processes of every target have; not known before this. */
+void fake_engine__set_memory(struct engine *engine, const struct engine_memory_use *use);
 /* The living target whose root process is pid; 0: there is none. */
 uint32_t fake_engine__target_of(struct engine *engine, pid_t pid);
 /* Targets that exist, ended ones too. */

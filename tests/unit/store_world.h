@@ -232,8 +232,16 @@ static inline void store_world_run(const struct store_world *w, const char *text
 }
 
 /* As if a daemon of version 2 had written it, which knew no shares. */
+static inline void store_world_forget_memory(const struct store_world *w)
+{
+	store_world_run(w, "ALTER TABLE windows DROP COLUMN anonymous; ALTER TABLE windows DROP COLUMN file;"
+			   "ALTER TABLE windows DROP COLUMN shared; ALTER TABLE windows DROP COLUMN swapped;"
+			   "ALTER TABLE windows DROP COLUMN most; PRAGMA user_version = 3");
+}
+
 static inline void store_world_forget_shares(const struct store_world *w)
 {
+	store_world_forget_memory(w);
 	store_world_run(w, "DROP TRIGGER windows_added; DROP TRIGGER windows_removed;"
 			   "DROP TRIGGER targets_added; DROP TRIGGER targets_removed; DROP TABLE users;"
 			   "DROP INDEX windows_of_user; DROP INDEX windows_parts_of_user;"

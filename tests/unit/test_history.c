@@ -284,6 +284,104 @@ static void users_see_their_own(void **state)
 	assert_null(got.bytes);
 }
 
+/* Windows of 300 s are not over: a question about now ends one, with what was read by then. */
+static json_t *memory(struct world *w, int64_t key, uid_t uid)
+{
+	struct so_error err = { "" };
+	json_t *answer;
+
+	if (history__memory(w->history, (struct caller){ uid, 0 }, key, 0, INT64_MAX, &answer, &err))
+		fail_msg("%s", err.text);
+	return answer;
+}
+
+static json_int_t of_row(const json_t *answer, size_t i, const char *name)
+{
+	const json_t *value = json_object_get(json_array_get(json_object_get(answer, "rows"), i), name);
+
+	return json_is_null(value) ? -1 : json_integer_value(value);
+}
+
+static void windows_have_the_mean_and_the_most(void **state)
+{
+	static const struct engine_memory_use first = { 1000, 200, 30, 4 }, second = { 3000, 400, 50, 6 };
+	struct world *w = *state;
+	json_t *answer;
+	int64_t key;
+	uint32_t id;
+
+	fake_engine__set_memory(w->engine, &first);
+	id = watch(w, getpid(), USER);
+	assert_int_equal(history__key(w->history, id, &key, NULL), 0);
+	answer = memory(w, key, USER);
+	assert_int_equal(json_array_size(json_object_get(answer, "rows")), 1);
+	assert_int_equal(json_integer_value(json_object_get(answer, "memory_windows")), 1);
+	assert_int_equal(of_row(answer, 0, "anonymous_bytes"), 1000);
+	assert_int_equal(of_row(answer, 0, "file_bytes"), 200);
+	assert_int_equal(of_row(answer, 0, "shared_bytes"), 30);
+	assert_int_equal(of_row(answer, 0, "swapped_bytes"), 4);
+	assert_int_equal(of_row(answer, 0, "most_bytes"), 1234);
+	json_decref(answer);
+	/* Nothing of the window before is left. */
+	fake_engine__set_memory(w->engine, &second);
+	sleep(HISTORY_MIN_WINDOW_S);
+	answer = memory(w, key, USER);
+	assert_int_equal(json_array_size(json_object_get(answer, "rows")), 2);
+	assert_int_equal(of_row(answer, 1, "anonymous_bytes"), 3000);
+	assert_int_equal(of_row(answer, 1, "most_bytes"), 3456);
+	json_decref(answer);
+}
+
+static void the_last_window_of_what_exited_has_what_was_read_before(void **state)
+{
+	static const struct engine_memory_use use = { 1000, 200, 30, 4 };
+	struct world *w = *state;
+	json_t *answer;
+	uint32_t id;
+
+	fake_engine__set_memory(w->engine, &use);
+	id = watch(w, 4000000, USER);
+	fake_engine__exit(w->engine, id);
+	wait_for_end(w, FAKE_ENGINE_PROFILE_SAMPLES);
+	answer = memory(w, field(w, 0, "key"), 0);
+	assert_int_equal(of_row(answer, 0, "anonymous_bytes"), 1000);
+	assert_int_equal(of_row(answer, 0, "most_bytes"), 1234);
+	json_decref(answer);
+}
+
+static void what_cannot_be_read_is_null(void **state)
+{
+	struct world *w = *state;
+	json_t *answer;
+
+	watch(w, getpid(), USER);
+	answer = memory(w, field(w, 0, "key"), USER);
+	assert_int_equal(json_integer_value(json_object_get(answer, "windows")), 1);
+	assert_int_equal(json_integer_value(json_object_get(answer, "memory_windows")), 0);
+	assert_int_equal(of_row(answer, 0, "anonymous_bytes"), -1);
+	assert_int_equal(of_row(answer, 0, "most_bytes"), -1);
+	json_decref(answer);
+}
+
+static void memory_is_for_those_who_may_see_it(void **state)
+{
+	struct world *w = *state;
+	struct so_error err = { "" };
+	json_t *answer = NULL;
+
+	watch(w, 4000000, USER);
+	assert_int_equal(history__memory(w->history, (struct caller){ OTHER, 0 }, field(w, 0, "key"), 0, INT64_MAX,
+					 &answer, &err),
+			 -EPERM);
+	assert_int_equal(history__memory(w->history, (struct caller){ OTHER, 0 }, 77, 0, INT64_MAX, &answer, &err),
+			 -ENOENT);
+	assert_int_equal(history__memory(w->history, (struct caller){ 0, 0 }, 0, 0, INT64_MAX, &answer, &err), -ENOENT);
+	assert_int_equal(
+		history__memory(w->history, (struct caller){ 0, 0 }, field(w, 0, "key"), 0, 1000, &answer, &err),
+		-ENODATA);
+	assert_null(answer);
+}
+
 static void status_tells(void **state)
 {
 	struct world *w = *state;
@@ -313,6 +411,10 @@ int main(void)
 		T(so_it_does_after_the_clock_was_set_back),
 		T(a_window_ends_where_a_generation_turns_old),
 		T(users_see_their_own),
+		T(windows_have_the_mean_and_the_most),
+		T(the_last_window_of_what_exited_has_what_was_read_before),
+		T(what_cannot_be_read_is_null),
+		T(memory_is_for_those_who_may_see_it),
 		T(status_tells),
 	};
 

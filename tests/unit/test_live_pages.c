@@ -101,6 +101,41 @@ static void a_huge_page_is_as_many(void **state)
 	stack__unref(stack);
 }
 
+static bool is_even(void *context, uint32_t tgid)
+{
+	(*(unsigned *)context)++;
+	return tgid % 2 == 0;
+}
+
+static void pages_of_the_dead_are_forgotten(void **state)
+{
+	struct live_pages l = { .n = 0 };
+	struct stack *stacks[2] = { stack_of(1, 3), stack_of(2, 5) };
+	unsigned asked = 0;
+	size_t before;
+
+	for (uint64_t page = 0; page < 1000; page++) {
+		struct so_page_record r = record_of(page, 0, SO_PAGE_MAX_THRESHOLD);
+
+		r.tgid = 100 + page % 2;
+		live_pages__touch(&l, SALT, SO_PAGE_MAX_THRESHOLD, &r, stacks[page % 2]);
+	}
+	before = l.n;
+	assert_int_equal(l.n_stacks, 2);
+	assert_int_equal(live_pages__keep(&l, is_even, &asked), 0);
+	assert_in_range(l.n, 1, before - 1);
+	assert_int_equal(l.n_stacks, 1);
+	for (size_t i = 0; i < l.n; i++)
+		assert_int_equal(l.pages[i].tgid, 100);
+	/* All live: nothing changes. */
+	before = l.n;
+	assert_int_equal(live_pages__keep(&l, is_even, &asked), 0);
+	assert_int_equal(l.n, before);
+	live_pages__release(&l);
+	stack__unref(stacks[0]);
+	stack__unref(stacks[1]);
+}
+
 static void the_latest_touch_counts(void **state)
 {
 	struct live_pages l = { .n = 0 }, copy;
@@ -181,8 +216,11 @@ static void it_says_when_it_is_full(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(weights_add_up),          cmocka_unit_test(a_huge_page_is_as_many),
-		cmocka_unit_test(the_latest_touch_counts), cmocka_unit_test(what_is_not_followed_is_not_kept),
+		cmocka_unit_test(weights_add_up),
+		cmocka_unit_test(a_huge_page_is_as_many),
+		cmocka_unit_test(pages_of_the_dead_are_forgotten),
+		cmocka_unit_test(the_latest_touch_counts),
+		cmocka_unit_test(what_is_not_followed_is_not_kept),
 		cmocka_unit_test(it_says_when_it_is_full),
 	};
 

@@ -126,7 +126,7 @@ static void the_line_that_keeps_is_named(void **state)
 	allocated(&m, m.native, 500 * MB);
 	in_use(&m, m.native, 19, 30 * MB);
 	end(&m, readings, &report);
-	assert_int_equal(report.growth.verdict, GROWTH_STEADY);
+	assert_int_equal(report.growth.own.verdict, GROWTH_STEADY);
 	line = memory_report__culprit(&report);
 	assert_non_null(line);
 	assert_string_equal(line->text, "keep (train.py:12)");
@@ -159,7 +159,7 @@ static void what_is_replaced_is_not_accused(void **state)
 	for (unsigned span = 0; span < 20; span++)
 		in_use(&m, m.native, span, MB);
 	end(&m, readings, &report);
-	assert_int_equal(report.growth.verdict, GROWTH_NONE);
+	assert_int_equal(report.growth.own.verdict, GROWTH_NONE);
 	assert_null(memory_report__culprit(&report));
 	text = printed(&report);
 	assert_non_null(strstr(text, "not growing: "));

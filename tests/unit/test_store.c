@@ -33,7 +33,7 @@ static void test_windows_that_are_none(void **state)
 {
 	struct store_world *w = *state;
 	uint32_t target = store_world_target(w, 7);
-	struct store_window window = { 100, 200, 1, 0, "x", 1, NULL, false };
+	struct store_window window = { 100, 200, 1, 0, "x", 1, NULL, false, { .known = false } };
 
 	assert_int_equal(store__add(w->store, target + 1, &window), -ENOENT);
 	window.end_ns = 100;

@@ -287,7 +287,7 @@ static void use_read_only(struct store_world *w)
 {
 	struct store_options options = store_world_options(w);
 	const struct store_target process = { 9, 9, "late", NULL, 0 };
-	struct store_window window = { begin_of(5), begin_of(6), 1, 0, "x", 1, NULL, false };
+	struct store_window window = { begin_of(5), begin_of(6), 1, 0, "x", 1, NULL, false, { .known = false } };
 	char text[512] = "";
 	struct store_span span;
 	uint32_t target;

@@ -9,7 +9,7 @@ static void add_bulky(struct store_world *w, uint32_t target, int64_t begin_ns, 
 		profile_builder__new((uint64_t)begin_ns, (uint64_t)WINDOW_NS, 1000);
 	_cleanup_free_ char *text = malloc(bytes + 1);
 	_cleanup_free_ uint8_t *packed = NULL;
-	struct store_window window = { begin_ns, begin_ns + WINDOW_NS, 1, 0, NULL, 0, NULL, false };
+	struct store_window window = { begin_ns, begin_ns + WINDOW_NS, 1, 0, NULL, 0, NULL, false, { .known = false } };
 	uint32_t random = (uint32_t)(begin_ns / WINDOW_NS) + target;
 	uint64_t location;
 
@@ -290,7 +290,7 @@ static void test_too_large_a_window(void **state)
 	struct store_world *w = *state;
 	struct store_options options = store_world_options(w);
 	_cleanup_free_ uint8_t *bytes = malloc(4 << 20);
-	struct store_window window = { EPOCH_NS, EPOCH_NS + WINDOW_NS, 1, 0, bytes, 4 << 20, NULL, false };
+	struct store_window window = { EPOCH_NS, EPOCH_NS + WINDOW_NS, 1, 0, bytes, 4 << 20, NULL, false, { .known = false } };
 	struct store_gap *gaps;
 	uint32_t target;
 	size_t n;

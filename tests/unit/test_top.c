@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -151,12 +152,14 @@ static void a_thread_is_where_it_was_last(void **state)
 	assert_string_equal(text_of(&sums.texts, sums.threads[1].line), "consume (main.py:12)");
 }
 
+static const struct top_memory no_memory = { .n = 0 };
+
 static void make_rows(const struct top_view *view, struct top_rows *rows)
 {
 	_cleanup_(top_sums) struct top_sums sums = { .wall = false };
 
 	add_both(&sums);
-	assert_int_equal(top_rows__of(&sums, &processes, view, rows), 0);
+	assert_int_equal(top_rows__of(&sums, &processes, &no_memory, view, rows), 0);
 }
 
 static void assert_row(const struct top_rows *rows, size_t i, unsigned depth, int64_t id, const char *begin)
@@ -196,7 +199,7 @@ static void a_circle_of_parents_ends(void **state)
 	const struct top_view view = { .table = TOP_THREADS };
 
 	add_both(&sums);
-	assert_int_equal(top_rows__of(&sums, &list, &view, &rows), 0);
+	assert_int_equal(top_rows__of(&sums, &list, &no_memory, &view, &rows), 0);
 	assert_int_equal(rows.n, 5);
 }
 
@@ -342,7 +345,8 @@ static void text_fits_into_columns(void **state)
 	assert_int_equal(fit("abc", 0, TOP_CUT_MIDDLE, out), 0);
 }
 
-static char *draw(struct top_view *view, const struct top_sums *sums, unsigned width, unsigned height, bool terminal)
+static char *draw_with(struct top_view *view, const struct top_sums *sums, const struct top_memory *memory,
+		       unsigned width, unsigned height, bool terminal)
 {
 	const struct top_screen screen = { .sums = sums,
 					   .title = "10  python3\033]0;x\x07 main.py",
@@ -355,10 +359,15 @@ static char *draw(struct top_view *view, const struct top_sums *sums, unsigned w
 	char *text;
 	FILE *out = open_memstream(&text, &length);
 
-	assert_int_equal(top_rows__of(sums, &processes, view, &rows), 0);
+	assert_int_equal(top_rows__of(sums, &processes, memory, view, &rows), 0);
 	top_draw(&screen, &rows, view, out);
 	fclose(out);
 	return text;
+}
+
+static char *draw(struct top_view *view, const struct top_sums *sums, unsigned width, unsigned height, bool terminal)
+{
+	return draw_with(view, sums, &no_memory, width, height, terminal);
 }
 
 static void a_screen_is_drawn(void **state)
@@ -416,6 +425,113 @@ static void a_screen_fits_its_terminal(void **state)
 	}
 }
 
+/* Once a second: process 10 stays as it is, and 20, which has less, grows by a megabyte. */
+static void take_memory(struct top_memory *memory, unsigned from, unsigned to)
+{
+	for (unsigned i = from; i < to; i++) {
+		assert_int_equal(top_memory__add(memory, 10, 500e6, 1000 + i), 0);
+		assert_int_equal(top_memory__add(memory, 20, 100e6 + 1e6 * i + 1000 * (i % 3), 1000 + i), 0);
+	}
+}
+
+static void memory_is_judged(void **state)
+{
+	_cleanup_(top_memory) struct top_memory memory = { .n = 0 };
+	const struct top_memory_process *p;
+
+	take_memory(&memory, 0, 3);
+	assert_false(top_memory__find(&memory, 20)->rate_known);
+	assert_null(top_memory__find(&memory, 11));
+	take_memory(&memory, 3, 200);
+	p = top_memory__find(&memory, 20);
+	assert_int_equal(p->n, TOP_MEMORY_READINGS);
+	assert_true(p->rate_known && p->rate > 0.99e6 && p->rate < 1.01e6);
+	assert_float_equal(p->own, 100e6 + 199e6 + 1000, 0);
+	p = top_memory__find(&memory, 10);
+	assert_true(p->rate_known && p->rate == 0);
+}
+
+/* Of real processes: this one has memory of its own, and there is none with such a number. */
+static void memory_is_read(void **state)
+{
+	struct profile_sample samples[] = { SAMPLE(getpid(), 1, "me", "running", 9, COMPUTE),
+					    SAMPLE(getpid(), 2, "me", "running", 9, COMPUTE),
+					    SAMPLE(2000000000, 3, "none", "running", 9, COMPUTE) };
+	_cleanup_(top_memory) struct top_memory memory = { .n = 0 };
+	_cleanup_(top_sums) struct top_sums sums = { .wall = false }, none = { .wall = false };
+	struct profile profile = make_profile(samples, 3);
+
+	assert_int_equal(top_sums__add(&sums, &profile, true), 0);
+	assert_int_equal(top_memory__take(&memory, &sums, 1), 0);
+	assert_int_equal(top_memory__take(&memory, &sums, 2), 0);
+	assert_int_equal(memory.n, 1);
+	assert_int_equal(memory.list[0].n, 2);
+	assert_true(memory.list[0].own > 1e4);
+	assert_int_equal(top_memory__take(&memory, &none, 3), 0);
+	assert_int_equal(memory.n, 0);
+}
+
+/* Beside the others where there is room, and where it is asked for. */
+static void memory_is_drawn(void **state)
+{
+	_cleanup_(top_sums) struct top_sums sums = { .wall = false };
+	_cleanup_(top_memory) struct top_memory memory = { .n = 0 };
+	struct top_view view = { .table = TOP_THREADS };
+	char *text;
+
+	add_both(&sums);
+	take_memory(&memory, 0, 3);
+	text = draw_with(&view, &sums, &memory, 100, 0, false);
+	assert_non_null(strstr(text, "waiting        MB   MB/min  process"));
+	assert_non_null(strstr(text, "   105.0       5.0     90.0     500.0        -  10 python3\n"));
+	assert_non_null(strstr(text, "    55.0       5.0     40.0                       10 main  running in comp"));
+	free(text);
+	take_memory(&memory, 3, 20);
+	text = draw_with(&view, &sums, &memory, 99, 0, false);
+	assert_null(strstr(text, "MB"));
+	free(text);
+	press(&view, "m");
+	text = draw_with(&view, &sums, &memory, 80, 0, false);
+	assert_non_null(strstr(text, "threads by MB, "));
+	assert_non_null(strstr(text, "waiting       *MB   MB/min  process"));
+	assert_non_null(strstr(text, "     500.0     +0.0  10 python3\n"));
+	assert_non_null(strstr(text, "     119.0    +60.0    20 kid\n"));
+	free(text);
+	text = draw_with(&view, &sums, &memory, 59, 0, false);
+	assert_null(strstr(text, "*MB"));
+	free(text);
+	/* There is none of functions. */
+	view.table = TOP_FUNCTIONS;
+	text = draw_with(&view, &sums, &memory, 160, 0, false);
+	assert_null(strstr(text, "MB"));
+	free(text);
+}
+
+static void m_sorts_by_memory(void **state)
+{
+	struct process_entry apart[] = { { .pid = 10, .ppid = 1 }, { .pid = 20, .ppid = 1 } };
+	const struct process_list list = { .entries = apart, .n = 2 };
+	_cleanup_(top_sums) struct top_sums sums = { .wall = false };
+	_cleanup_(top_memory) struct top_memory memory = { .n = 0 };
+	struct top_view view = { .table = TOP_LINES };
+
+	add_both(&sums);
+	take_memory(&memory, 0, 20);
+	for (unsigned i = 0; i < 3; i++) {
+		_cleanup_(top_rows) struct top_rows rows = { .n = 0 };
+
+		press(&view, "m");
+		assert_int_equal(view.table, TOP_THREADS);
+		assert_int_equal(view.sort[TOP_THREADS], i == 1 ? TOP_BY_GROWTH : TOP_BY_MEMORY);
+		assert_int_equal(top_rows__of(&sums, &list, &memory, &view, &rows), 0);
+		assert_int_equal(rows.list[0].pid, i == 1 ? 20 : 10);
+		/* Threads of a process are by what they run. */
+		assert_int_equal(rows.list[i == 1 ? 3 : 1].tid, 10);
+	}
+	press(&view, "s");
+	assert_int_equal(view.sort[TOP_THREADS], TOP_RUNNING);
+}
+
 static void take_cuda(struct top_cuda *cuda, int launches, int syncs, int waits_ms, double now_s)
 {
 	json_auto_t *answer = json_pack(
@@ -460,6 +576,8 @@ int main(void)
 		cmocka_unit_test(rows_are_sorted),        cmocka_unit_test(rows_are_filtered),
 		cmocka_unit_test(keys_change_the_view),   cmocka_unit_test(a_filter_is_typed),
 		cmocka_unit_test(text_fits_into_columns), cmocka_unit_test(cuda_calls_are_counted_a_second),
+		cmocka_unit_test(memory_is_judged),       cmocka_unit_test(memory_is_read),
+		cmocka_unit_test(memory_is_drawn),        cmocka_unit_test(m_sorts_by_memory),
 		cmocka_unit_test(a_screen_is_drawn),      cmocka_unit_test(a_screen_fits_its_terminal),
 	};
 

@@ -116,13 +116,37 @@ static void devices(void **state)
 	u64_table__release(&gone);
 }
 
+/* Of processes that are hidden there is a number, and nothing else. */
+static void hidden_processes(void **state)
+{
+	struct so_torch_device_key keys[] = { { 9, CUDA(0) }, { 7, CUDA(1) }, { 9, CUDA(1) }, { 11, CUDA(0) } };
+	struct so_torch_device values[4] = { { .allocated = 3 } };
+	const struct torch_reading reading = { .device_keys = keys, .devices = values, .n_devices = 4 };
+	struct u64_table hidden = { 0 };
+	const struct torch_profile torch = { .reading = &reading, .hidden = &hidden };
+	json_t *json;
+	char *text;
+
+	assert_int_equal(torch_profile__hidden(&torch), 0);
+	u64_table__set(&hidden, 9, 1);
+	u64_table__set(&hidden, 8, 1);
+	assert_int_equal(torch_profile__hidden(&torch), 1);
+	u64_table__set(&hidden, 11, 1);
+	assert_int_equal(torch_profile__hidden(&torch), 2);
+	text = torch_profile__devices(&torch);
+	json = json_loads(text, 0, NULL);
+	assert_int_equal(json_array_size(json), 1);
+	assert_int_equal(json_integer_value(json_object_get(json_array_get(json, 0), "pid")), 7);
+	json_decref(json);
+	free(text);
+	u64_table__release(&hidden);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names),
-		cmocka_unit_test(groups),
-		cmocka_unit_test(no_time_has_passed),
-		cmocka_unit_test(devices),
+		cmocka_unit_test(names),   cmocka_unit_test(groups),           cmocka_unit_test(no_time_has_passed),
+		cmocka_unit_test(devices), cmocka_unit_test(hidden_processes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Grows by a known rate, or allocates as much and keeps nothing: `mem_grow leak|churn|both|large|steady MB_A_SECOND`.
+ * Grows by a known rate, or allocates as much and keeps nothing:
+ * `mem_grow leak|churn|both|large|steady|populate MB_A_SECOND`.
  * Says "ready", then what it has kept, in bytes, whenever it is asked by a line on standard input.
  */
 #include <cstdio>
@@ -70,6 +71,24 @@ NOINLINE static void replace_entry(size_t bytes)
 	next = (next + 1) % cache.size();
 }
 
+/* One page by a fault, which counts as kept, and then many that the call itself makes resident. */
+NOINLINE static void touch_one()
+{
+	void *p = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		abort();
+	memset(p, 1, 4096);
+	kept_bytes += 4096;
+}
+
+NOINLINE static void populate(size_t bytes)
+{
+	if (mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0) ==
+	    MAP_FAILED)
+		abort();
+}
+
 /* behind: it cannot keep up with its rate, and does not wait. */
 static bool answer(bool behind)
 {
@@ -110,6 +129,10 @@ int main(int argc, char **argv)
 				replace_entry(65536);
 			if (!strcmp(mode, "churn") || !strcmp(mode, "both"))
 				churn_buffer(bytes = 512 << 10);
+			if (!strcmp(mode, "populate")) {
+				touch_one();
+				populate(bytes = 64 << 10);
+			}
 			done += bytes;
 		}
 	} while (answer(done < (now() - begin) * rate));
