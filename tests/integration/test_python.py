@@ -34,7 +34,7 @@ from pprof_message import Message
 FIRST = "test_order"
 # With a "t", free-threaded builds; "-jit": with the JIT on that is built in; others: see tests/pythons/build.
 VERSIONS = ["system", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15", "3.14-jit", "3.15-jit"]
-VERSIONS += ["3.13t", "3.14t", "3.15t", "3.13-clang", "3.13-bolt", "3.14-tail"]
+VERSIONS += ["3.13t", "3.14t", "3.15t", "3.13-clang", "3.14-tail"]
 
 
 def with_jit(version):
