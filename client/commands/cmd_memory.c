@@ -8,11 +8,8 @@
 #include "client/commands/commands.h"
 #include "client/commands/memory_look.h"
 #include "client/commands/memory_past.h"
+#include "client/commands/memory_reports.h"
 #include "client/commands/running.h"
-#include "client/memory/alloc_report.h"
-#include "client/memory/gpu_report.h"
-#include "client/memory/memory_moments.h"
-#include "client/memory/memory_report.h"
 #include "client/render/format.h"
 #include "client/session/interrupt.h"
 #include "client/session/message.h"
@@ -40,18 +37,9 @@ struct memory_request {
 	struct time_range range; /* of these */
 };
 
-/* What was read: of the one or of the other. */
-struct reports {
-	struct memory_report host;
-	struct gpu_report gpu;
-	struct alloc_report allocations;
-};
-
-static void reports__clear(struct reports *reports)
+static enum memory_kind kind_of(const struct memory_request *request)
 {
-	memory_report__clear(&reports->host);
-	gpu_report__clear(&reports->gpu);
-	alloc_report__clear(&reports->allocations);
+	return request->gpu ? MEMORY_GPU : request->allocations ? MEMORY_ALLOCATIONS : MEMORY_PAGES;
 }
 
 static int download(struct api_client *api, const struct memory_request *request, uint32_t id, uint8_t **bytes,
@@ -71,13 +59,11 @@ static int check_seen(struct api_client *api, const struct memory_request *reque
 	size_t length;
 	int ret;
 
-	if ((!request->gpu && !request->allocations) || request->duration_s <= MEMORY_LOOK_CHECK_S)
+	if (kind_of(request) == MEMORY_PAGES || request->duration_s <= MEMORY_LOOK_CHECK_S)
 		return 0;
 	ret = memory_look__wait(api, target, MEMORY_LOOK_CHECK_S, err);
 	ret = ret ?: download(api, request, target->id, &bytes, &length, err);
-	if (!ret)
-		ret = request->gpu ? gpu_report__check(bytes, length, err) : alloc_report__check(bytes, length, err);
-	return ret;
+	return ret ?: memory_reports__check(kind_of(request), bytes, length, err);
 }
 
 static int look(const struct globals *globals, const struct memory_request *request, uint8_t **bytes, size_t *length,
@@ -89,7 +75,7 @@ static int look(const struct globals *globals, const struct memory_request *requ
 					       .duration_s = request->duration_s + SPARE_S,
 					       .children = true,
 					       .kernel = true,
-					       .memory = !request->gpu && !request->allocations,
+					       .memory = kind_of(request) == MEMORY_PAGES,
 					       .gpu_memory = request->gpu,
 					       .allocations = request->allocations };
 	struct waiting_note *note;
@@ -137,25 +123,6 @@ static int write_profile(const struct memory_request *request, const struct prof
 	return ret && ret != -EIO ? ret : output__commit(output, err);
 }
 
-static void print_text(const struct memory_request *request, const struct reports *reports, FILE *out)
-{
-	if (request->allocations)
-		alloc_report__print(&reports->allocations, request->top, out);
-	else if (request->gpu)
-		gpu_report__print(&reports->gpu, request->top, out);
-	else
-		memory_report__print(&reports->host, request->top, out);
-}
-
-/* New reference; NULL: no memory. */
-static json_t *json_of(const struct memory_request *request, const struct reports *reports)
-{
-	if (request->allocations)
-		return alloc_report__json(&reports->allocations);
-	return request->gpu ? gpu_report__json(&reports->gpu) : memory_report__json(&reports->host);
-}
-
-/* Takes json. */
 static int write_json(json_t *json, FILE *out, struct so_error *err)
 {
 	int ret = 0;
@@ -168,7 +135,7 @@ static int write_json(json_t *json, FILE *out, struct so_error *err)
 	return ret;
 }
 
-static int print(const struct memory_request *request, const struct reports *reports, struct so_error *err)
+static int print(const struct memory_request *request, const struct memory_reports *reports, struct so_error *err)
 {
 	_cleanup_(output) struct output *output = NULL;
 	int ret = output__open("-", &output, err);
@@ -176,55 +143,27 @@ static int print(const struct memory_request *request, const struct reports *rep
 	if (ret)
 		return ret;
 	if (request->as_json)
-		ret = write_json(json_of(request, reports), output__file(output), err);
+		ret = write_json(memory_reports__json(reports), output__file(output), err);
 	else
-		print_text(request, reports, output__file(output));
+		memory_reports__print(reports, request->top, output__file(output));
 	return ret ?: output__commit(output, err);
 }
 
-/* in_use: borrowed. */
-static int read_report(const struct memory_request *request, const uint8_t *bytes, size_t length,
-		       struct reports *reports, const struct profile **in_use, struct so_error *err)
-{
-	int ret;
-
-	if (request->allocations) {
-		ret = alloc_report__read(bytes, length, &reports->allocations, err);
-		*in_use = reports->allocations.memory.in_use;
-	} else if (request->gpu) {
-		ret = gpu_report__read(bytes, length, &reports->gpu, err);
-		*in_use = reports->gpu.in_use;
-	} else {
-		ret = memory_report__read(bytes, length, &reports->host, err);
-		*in_use = reports->host.in_use;
-	}
-	return ret;
-}
-
-static const struct memory_report *host_of(const struct memory_request *request, const struct reports *reports)
-{
-	return request->allocations ? &reports->allocations.memory : &reports->host;
-}
-
 /* Against the moment that --base has. */
-static int compare(const struct memory_request *request, const struct reports *reports, struct so_error *err)
+static int compare(const struct memory_request *request, const struct memory_reports *reports, struct so_error *err)
 {
-	__attribute__((cleanup(reports__clear))) struct reports base = { .host.pid = 0 };
+	_cleanup_(memory_reports) struct memory_reports base = { .kind = reports->kind };
 	_cleanup_(memory_moments) struct memory_moments moments = { .n = 0 };
 	_cleanup_(profile_file) struct profile_file file = { .bytes = NULL };
 	_cleanup_(output) struct output *output = NULL;
-	const struct memory_report *host = host_of(request, reports), *before = host_of(request, &base);
-	const struct profile *unused;
 	int ret = profile_file__read(request->base, "inuse_space", &file, err);
 
 	if (!ret && file.folded)
 		ret = so_err(err, -EINVAL, "%s has folded stacks: give the pprof file", request->base);
-	ret = ret ?: read_report(request, file.bytes, file.length, &base, &unused, err);
+	ret = ret ?: memory_reports__read(reports->kind, file.bytes, file.length, &base, err);
 	if (ret)
 		return ret;
-	ret = request->gpu ? memory_moments__compare(base.gpu.lines, 0, reports->gpu.lines, 0, &moments)
-			   : memory_moments__compare(before->lines, before->page_bytes, host->lines, host->page_bytes,
-						     &moments);
+	ret = memory_reports__compare(&base, reports, &moments);
 	ret = ret ? so_err(err, ret, "out of memory") : output__open("-", &output, err);
 	if (ret)
 		return ret;
@@ -255,12 +194,12 @@ static int show_calls(const struct globals *globals, const struct memory_request
 	return ret ?: output__commit(output, err);
 }
 
-static int show_report(const struct globals *globals, struct memory_request *request, struct so_error *err)
+static int show_report(const struct globals *globals, const struct memory_request *request, struct so_error *err)
 {
-	__attribute__((cleanup(reports__clear))) struct reports reports = { .host.pid = 0 };
+	_cleanup_(memory_reports) struct memory_reports reports = { .kind = MEMORY_PAGES };
+	enum memory_kind kind = kind_of(request);
 	_cleanup_(profile_file) struct profile_file file = { .bytes = NULL };
 	_cleanup_free_ uint8_t *looked = NULL;
-	const struct profile *in_use = NULL;
 	size_t length = 0;
 	int ret;
 
@@ -274,23 +213,24 @@ static int show_report(const struct globals *globals, struct memory_request *req
 	if (!ret && file.folded)
 		ret = so_err(err, -EINVAL, "%s has folded stacks: give the pprof file", request->input);
 	/* A file says itself what it has. */
-	if (!ret && request->input && !request->gpu)
-		request->allocations = alloc_report__is(file.bytes, file.length);
-	ret = ret ?: read_report(request, looked ?: file.bytes, looked ? length : file.length, &reports, &in_use, err);
+	if (!ret && request->input && !request->gpu && alloc_report__is(file.bytes, file.length))
+		kind = MEMORY_ALLOCATIONS;
+	ret = ret ?: memory_reports__read(kind, looked ?: file.bytes, looked ? length : file.length, &reports, err);
 	if (!ret && request->output)
-		ret = write_profile(request, in_use, looked ?: file.bytes, looked ? length : file.length, err);
+		ret = write_profile(request, memory_reports__in_use(&reports), looked ?: file.bytes,
+				    looked ? length : file.length, err);
 	/* Standard output has the stacks then. */
 	if (!ret && request->base)
 		ret = compare(request, &reports, err);
 	else if (!ret && request->output && !strcmp(request->output, "-"))
-		print_text(request, &reports, stderr);
+		memory_reports__print(&reports, request->top, stderr);
 	else if (!ret)
 		ret = print(request, &reports, err);
 	return ret;
 }
 
 /* Calls have no stacks of what is in use, which -o is for. */
-static int run(const struct globals *globals, struct memory_request *request, struct so_error *err)
+static int run(const struct globals *globals, const struct memory_request *request, struct so_error *err)
 {
 	int ret = show_report(globals, request, err);
 

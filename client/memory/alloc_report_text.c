@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "client/memory/alloc_report.h"
+#include "client/memory/growth_text.h"
 #include "client/summary/summary_parts.h"
 
 #define MB         1e6
@@ -12,14 +13,13 @@ static void print_verdict(const struct alloc_report *r, FILE *out)
 	const struct growth_kind *g = &r->memory.growth.own;
 	const struct memory_line *line = alloc_report__culprit(r);
 
-	fprintf(out, "the process's memory is %s", growth__word(g->verdict));
+	fputs("the process's memory is ", out);
 	if (g->verdict == GROWTH_UNKNOWN) {
-		fprintf(out, ": %zu readings in %.1f s are too few (-d 20)\n", r->memory.growth.points,
-			r->memory.growth.seconds);
+		fprintf(out, "%s: %zu readings in %.1f s are too few (-d 20)\n", growth__word(g->verdict),
+			r->memory.growth.points, r->memory.growth.seconds);
 		return;
 	}
-	fprintf(out, ": %+.1f MB a minute [%+.1f, %+.1f]", g->rate * PER_MINUTE, g->low * PER_MINUTE,
-		g->high * PER_MINUTE);
+	growth_text__print(g, out);
 	if (line) {
 		fprintf(out, ", %.1f of it kept by ", line->rate * PER_MINUTE);
 		summary__print_name(line->text, strlen(line->text), out);
@@ -35,7 +35,7 @@ static void print_verdict(const struct alloc_report *r, FILE *out)
 static void print_limits(const struct alloc_report *r, FILE *out)
 {
 	if (r->memory.ended)
-		fputs("the process has ended: nothing of its memory is in use\n", out);
+		fputs("the recording has ended: what of its memory is in use is not known any more\n", out);
 	if (r->windowed)
 		fprintf(out,
 			"calls came too fast to be seen all the time within the budget: they were in %.1f %% of it, "

@@ -246,6 +246,14 @@ int target__cuda(struct api_client *api, uint32_t id, json_t **out, struct so_er
 	return api_client__call(api, "GET", path, NULL, out, err);
 }
 
+int target__tasks(struct api_client *api, uint32_t id, json_t **out, struct so_error *err)
+{
+	char path[PATH_BYTES];
+
+	target_path(path, id, "/tasks");
+	return api_client__call(api, "GET", path, NULL, out, err);
+}
+
 int target__memory(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err)
 {
 	char path[PATH_BYTES];

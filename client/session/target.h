@@ -91,6 +91,8 @@ int target__memory(struct api_client *api, uint32_t id, uint8_t **out, size_t *l
 int target__gpu_memory(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
 /* What one with `allocations` allocated and freed. */
 int target__allocations(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
+/* The tasks of its root process's event loops. New reference. */
+int target__tasks(struct api_client *api, uint32_t id, json_t **out, struct so_error *err);
 int target__stats(struct api_client *api, uint32_t id, json_t **out, struct so_error *err);
 
 #endif

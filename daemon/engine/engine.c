@@ -370,7 +370,7 @@ static int compose(struct engine *e, const struct engine_options *o)
 		.pythons = &e->pythons,
 		.gpu_memory = &e->gpu_memory,
 		.allocations = &e->allocations,
-		.life = { e->sampler, e->processes, &e->targets, &e->scans, e->cuda, e->wake_fd },
+		.life = { e->sampler, e->processes, &e->targets, &e->scans, e->cuda, &e->gpu_memory, e->wake_fd },
 	};
 	e->collector = (struct collector){ .life = e->scanner.life,
 					   .unwind = { e->sampler, &e->learner, &e->pythons },

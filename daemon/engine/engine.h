@@ -168,6 +168,14 @@ int engine__threads(struct engine *engine, uint32_t id, pid_t pid, struct caller
 		    struct so_error *err);
 
 /*
+ * The tasks of asyncio in one of the target's processes as they are now (.design/tasks.md). pid and errors as above;
+ * -ENODATA: it has no Python with tasks that can be read, which err says, or its interpreter is starting. *out: new
+ * reference.
+ */
+int engine__tasks(struct engine *engine, uint32_t id, pid_t pid, struct caller caller, json_t **out,
+		  struct so_error *err);
+
+/*
  * The profile in windows, one after the other without a moment or a sample between them: the sums of all windows are
  * what engine__profile() and engine__info() tell. For one consumer at a time. A target whose windows are taken stays,
  * ended or detached, until engine__end_windows(), so that its last window can be taken; detached, it is found by these
