@@ -536,6 +536,11 @@ static int get_gpu_memory(struct call *call)
 	return answer_memory(call, false, engine__gpu_memory);
 }
 
+static int get_allocations(struct call *call)
+{
+	return answer_memory(call, true, engine__allocations);
+}
+
 static int get_stats(struct call *call)
 {
 	struct target_info info;
@@ -703,6 +708,7 @@ static const struct route routes[] = {
 	{ "GET", "/v1/targets/ID/cuda", get_cuda, false },
 	{ "GET", "/v1/targets/ID/memory", get_memory, false },
 	{ "GET", "/v1/targets/ID/gpu-memory", get_gpu_memory, false },
+	{ "GET", "/v1/targets/ID/allocations", get_allocations, false },
 	{ "GET", "/v1/history", get_history, false },
 	{ "GET", "/v1/history/ID/profile", get_history_profile, false },
 	{ "GET", "/v1/history/ID/cuda", get_history_cuda, false },

@@ -126,6 +126,7 @@ int process_table__add_child(struct process_table *t, pid_t tgid, const struct p
 	if (ret)
 		return ret;
 	p->labelled = parent->labelled;
+	p->copy_of = parent->copy_of ?: parent->tgid;
 	p->run = parent->run;
 	if (p->run)
 		p->run->refs++;
@@ -337,6 +338,7 @@ void process_table__exec(struct process_table *t, struct process *p)
 	forget_python(p);
 	p->labelled = false;
 	p->forgotten = 0;
+	p->copy_of = 0;
 	p->execs++;
 	p->kernel.exec_pages = 0;
 	publish(t, p);

@@ -39,12 +39,13 @@ struct learned_mapping {
 
 struct process {
 	pid_t tgid;
-	uid_t uid; /* when it was scanned last; root's until then */
+	uid_t uid;                /* when it was scanned last; root's until then */
 	struct so_process kernel; /* what the kernel was given last */
 	struct mapping_run *run;  /* NULL until scanned */
 	unsigned execs;           /* programs that it has executed since it is known */
-	bool labelled;            /* its labels have been read since it began or executed another program */
-	bool gone;                /* it has exited; its counts may still arrive */
+	pid_t copy_of; /* whose memory it has a copy of, since a fork that was seen; 0: it executed a program */
+	bool labelled; /* its labels have been read since it began or executed another program */
+	bool gone;     /* it has exited; its counts may still arrive */
 	uint64_t gone_ns;
 	struct learned_mapping *learned;
 	unsigned forgotten;                   /* times that code was another than what it was learned from */

@@ -406,6 +406,19 @@ int engine__gpu_memory(struct engine *engine, uint32_t id, struct caller caller,
 	return engine__profile(engine, id, caller, 0, out, length, err);
 }
 
+int engine__allocations(struct engine *engine, uint32_t id, struct caller caller, uint8_t **out, size_t *length,
+			struct so_error *err)
+{
+	struct target_info info;
+
+	if (engine__info(engine, id, &info))
+		return so_err(err, -ENOENT, "there is no target %u", id);
+	if (!fake_engine__last_attach(engine).allocations)
+		return so_err(err, -ENODATA,
+			      "target %u was attached without \"allocations\": its allocations are not watched", id);
+	return engine__profile(engine, id, caller, 0, out, length, err);
+}
+
 int engine__cuda_calls(struct engine *engine, uint32_t id, json_t **out, struct so_error *err)
 {
 	return engine__cuda(engine, id, out, err);
