@@ -163,9 +163,7 @@ int gpu_report__check(const uint8_t *bytes, size_t length, struct so_error *err)
 		return ret;
 	problem = profile__comment(profile, "gpu.problem");
 	return so_err(err, -ENOTSUP, "process %.0f: %s", number(profile, "pid", 0),
-		      problem
-			      ?: "PyTorch is not loaded (no libc10.so is mapped): 'stakeout cuda' counts memory by "
-				 "CUDA call");
+		      problem ?: "PyTorch is not loaded (no libc10.so is mapped)");
 }
 
 /* The sum over what is in use of a value by another. */
@@ -278,6 +276,7 @@ int gpu_report__read(const uint8_t *bytes, size_t length, struct gpu_report *out
 	out->skipped = number(out->in_use, "gpu.skipped", 0);
 	out->lost = number(out->in_use, "gpu.lost", 0);
 	out->hidden = number(out->in_use, "gpu.hidden", 0);
+	out->hidden_processes = number(out->in_use, "gpu.hidden_processes", 0);
 	out->strange = number(out->in_use, "gpu.strange", 0);
 	out->full = number(out->in_use, "gpu.full", 0);
 	out->linked = number(out->in_use, "gpu.linked", 0) > 0;

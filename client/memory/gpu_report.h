@@ -40,9 +40,10 @@ struct gpu_report {
 	size_t n_devices;
 	double cost_percent; /* negative: not known */
 	double stacks, skipped, lost, hidden;
-	double strange, full; /* calls that handed over no sizes; calls of devices that there was no room for */
-	bool linked;          /* some process had probes */
-	bool ended;           /* the process had: what it had in use then is shown */
+	double hidden_processes; /* that have memory, which the user may not look into: none of it is shown */
+	double strange, full;    /* calls that handed over no sizes; calls of devices that there was no room for */
+	bool linked;             /* some process had probes */
+	bool ended;              /* the process had: what it had in use then is shown */
 	long pid;
 };
 

@@ -167,6 +167,9 @@ static void print_limits(const struct gpu_report *r, FILE *out)
 		fprintf(out, "%.0f stacks were lost\n", r->lost);
 	if (r->hidden > 0)
 		fprintf(out, "%.0f calls were of threads that may not be looked into\n", r->hidden);
+	if (r->hidden_processes > 0)
+		fprintf(out, "%.0f process%s more %s memory on GPUs, and may not be looked into\n", r->hidden_processes,
+			r->hidden_processes == 1 ? "" : "es", r->hidden_processes == 1 ? "has" : "have");
 	if (r->strange > 0)
 		fprintf(out, "%.0f calls reported what can be no sizes: they are left out\n", r->strange);
 	if (r->full > 0)
@@ -245,12 +248,14 @@ json_t *gpu_report__json(const struct gpu_report *r)
 		json_array_append_new(devices, device_json(&r->devices[i]));
 	for (size_t i = 0; lines && i < r->n_by_use; i++)
 		json_array_append_new(lines, line_json(&r->by_use[i]));
-	return json_pack("{s:I, s:f, s:s, s:f, s:f, s:f, s:f, s:s?, s:o?, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:o, s:o}",
+	return json_pack("{s:I, s:f, s:s, s:f, s:f, s:f, s:f, s:s?, s:o?, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:o, "
+			 "s:o}",
 			 "pid", (json_int_t)r->pid, "duration_s", (double)r->in_use->duration_ns / 1e9, "verdict",
 			 growth__word(g->verdict), "growth_bytes_per_s", g->rate, "growth_bytes_per_s_low", g->low,
 			 "growth_bytes_per_s_high", g->high, "reserved_growth_bytes_per_s", r->growth.files.rate,
 			 "line", culprit ? culprit->text : NULL, "cost_percent",
 			 r->cost_percent < 0 ? json_null() : json_real(r->cost_percent), "stacks", r->stacks, "skipped",
-			 r->skipped, "lost", r->lost, "hidden", r->hidden, "strange", r->strange, "full", r->full,
-			 "ended", (int)r->ended, "devices", devices, "lines", lines);
+			 r->skipped, "lost", r->lost, "hidden", r->hidden, "hidden_processes", r->hidden_processes,
+			 "strange", r->strange, "full", r->full, "ended", (int)r->ended, "devices", devices, "lines",
+			 lines);
 }

@@ -12,8 +12,6 @@
 #include "client/summary/summary_tables.h"
 #include "stakeout/intern.h"
 
-#define MUCH_JIT 0.3
-
 /* Distinct processes and threads by their labels; 0 processes: there are no labels. */
 static int count_threads(const struct profile *profile, size_t *processes, size_t *threads)
 {
@@ -360,30 +358,6 @@ static int print_where(struct summary_tables *tables, const struct part_of_summa
 	return ret < 0 || !tables->scope.total.samples ? ret : print_tables(tables, part, out);
 }
 
-static bool has_jit(const struct profile *profile, const struct profile_sample *sample)
-{
-	for (size_t i = 0; i < sample->n_lines; i++)
-		if (!strcmp(profile->lines[sample->lines[i]].function, "[jit]"))
-			return true;
-	return false;
-}
-
-/* Code that a just-in-time compiler made has names where the compiler writes them down. */
-static void print_jit(const struct profile *profile, int64_t total, FILE *out)
-{
-	int64_t without = 0;
-
-	for (size_t i = 0; i < profile->n_samples; i++)
-		without += has_jit(profile, &profile->samples[i]) ? profile->samples[i].count : 0;
-	if ((double)without < MUCH_JIT * (double)total || !without)
-		return;
-	fprintf(out,
-		"%.0f %% is in just-in-time code without names ([jit]) or called from it; to have them: node "
-		"--perf-basic-prof, "
-		"or of a JVM 'jcmd PID Compiler.perfmap'\n",
-		100 * (double)without / (double)total);
-}
-
 static void print_lines_missing(const struct profile *profile, FILE *out)
 {
 	json_t *figures = figures__from_comments(profile);
@@ -439,7 +413,7 @@ static int print_parts(struct summary_tables *tables, const struct subject *of, 
 		ret = print_verdict(tables, out);
 	if (!ret && of->total > 0) {
 		print_ran(of->profile, of->same, out);
-		print_jit(of->profile, of->total, out);
+		summary__jit(of->profile, of->total, out);
 	}
 	if (!ret && !page)
 		ret = print_facts(of, out);

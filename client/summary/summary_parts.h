@@ -85,4 +85,7 @@ int summary__python(const struct profile *profile, const json_t *stats, const js
 /* The threads with most CPU time and how much of it they held the GIL; nothing with one Python thread alone. */
 int summary__python_threads(const struct profile *profile, int64_t total, FILE *out);
 
+/* summary_jit.c: the shares in just-in-time code: CPython's own, and much without names. Nothing without either. */
+void summary__jit(const struct profile *profile, int64_t total, FILE *out);
+
 #endif

@@ -15,8 +15,13 @@ struct answer {
 
 static struct torch_profile torch_of(const struct answer *a)
 {
-	return (struct torch_profile){ &a->taken.reading, &a->taken.stacks, &a->taken.gone, a->taken.since_ns,
-				       a->taken.end_ns };
+	return (struct torch_profile){ .reading = &a->taken.reading,
+				       .stacks = &a->taken.stacks,
+				       .gone = &a->taken.gone,
+				       .copies = &a->taken.copies,
+				       .hidden = &a->snapshot.hidden,
+				       .since_ns = a->taken.since_ns,
+				       .end_ns = a->taken.end_ns };
 }
 
 static int add_comment(struct profile_builder *b, const char *key, const char *value)
@@ -27,17 +32,26 @@ static int add_comment(struct profile_builder *b, const char *key, const char *v
 	return profile_builder__comment(b, name, value);
 }
 
-static int add_numbers(const struct answer *a, struct profile_builder *b)
+static int add_numbers(const struct answer *a, const struct torch_profile *torch, struct profile_builder *b)
 {
 	const struct gpu_memory_taken *t = &a->taken;
 	const struct {
 		const char *key;
 		uint64_t value;
 	} numbers[] = {
-		{ "stacks", t->slot.stacks }, { "skipped", t->slot.skipped },    { "lost", t->slot.lost + t->lost },
-		{ "hidden", t->slot.hidden }, { "strange", t->slot.strange },    { "full", t->slot.full },
-		{ "hits", t->slot.hits },     { "one_in", t->slot.mask + 1ull }, { "cost_ns", t->cost_ns },
-		{ "time_ns", t->time_ns },    { "linked", t->linked },           { "ended", t->ended },
+		{ "stacks", t->slot.stacks },
+		{ "skipped", t->slot.skipped },
+		{ "lost", t->slot.lost + t->lost },
+		{ "hidden", t->slot.hidden },
+		{ "strange", t->slot.strange },
+		{ "full", t->slot.full },
+		{ "hits", t->slot.hits },
+		{ "one_in", t->slot.mask + 1ull },
+		{ "cost_ns", t->cost_ns },
+		{ "time_ns", t->time_ns },
+		{ "linked", t->linked },
+		{ "ended", t->ended },
+		{ "hidden_processes", torch_profile__hidden(torch) },
 	};
 	char text[32];
 	int ret = 0;
@@ -58,9 +72,10 @@ static int add_comments(const struct answer *a, struct profile_builder *b)
 
 	snprintf(pid, sizeof(pid), "%d", a->snapshot.info.pid);
 	ret = ret ?: profile_builder__comment(b, "pid", pid);
-	ret = ret ?: add_numbers(a, b);
+	ret = ret ?: add_numbers(a, &torch, b);
 	ret = ret ?: add_comment(b, "devices", devices);
-	ret = ret ?: add_comment(b, "series", a->taken.series);
+	/* With hidden processes, their sum would say what these have. */
+	ret = ret ?: add_comment(b, "series", a->snapshot.hidden.n ? a->taken.shown : a->taken.series);
 	if (!ret && a->taken.problem[0])
 		ret = add_comment(b, "problem", a->taken.problem);
 	if (!ret && python_facts__any(&a->snapshot.python))
@@ -84,7 +99,22 @@ static int build(struct engine *e, struct answer *a, uint8_t **out, size_t *leng
 	return ret ?: profile_builder__finish(builder, out, length);
 }
 
-static int take(struct engine *e, struct answer *a, struct so_error *err)
+/* One may have become hidden while its blocks were read. */
+static int look_again(struct engine *e, struct answer *a, struct caller caller, struct so_error *err)
+{
+	int ret;
+
+	pthread_mutex_lock(&e->lock);
+	gpu_memory__look_who_lives(&e->gpu_memory, &a->taken);
+	u64_table__release(&a->snapshot.hidden);
+	ret = viewers__hidden_from(a->snapshot.held, caller, &a->snapshot.hidden);
+	pthread_mutex_unlock(&e->lock);
+	if (ret == -EPERM)
+		return so_err(err, ret, "target %u is shown to root alone", a->snapshot.info.id);
+	return ret ? so_err(err, ret, "out of memory") : 0;
+}
+
+static int take(struct engine *e, struct answer *a, struct caller caller, struct so_error *err)
 {
 	int ret;
 
@@ -92,12 +122,7 @@ static int take(struct engine *e, struct answer *a, struct so_error *err)
 	ret = gpu_memory__take(&e->gpu_memory, a->snapshot.held, &a->taken, err);
 	pthread_mutex_unlock(&e->lock);
 	ret = ret ?: gpu_memory__read(&a->taken);
-	if (ret)
-		return ret;
-	pthread_mutex_lock(&e->lock);
-	gpu_memory__look_who_lives(&e->gpu_memory, &a->taken);
-	pthread_mutex_unlock(&e->lock);
-	return 0;
+	return ret ?: look_again(e, a, caller, err);
 }
 
 int engine__gpu_memory(struct engine *e, uint32_t id, struct caller caller, uint8_t **out, size_t *length,
@@ -106,7 +131,7 @@ int engine__gpu_memory(struct engine *e, uint32_t id, struct caller caller, uint
 	struct answer a = { .taken = { .maps = TORCH_MAPS_NONE } };
 	int ret = engine_take_snapshot(e, id, caller, &a.snapshot, err);
 
-	ret = ret ?: take(e, &a, err);
+	ret = ret ?: take(e, &a, caller, err);
 	if (!ret) {
 		ret = build(e, &a, out, length);
 		if (ret)

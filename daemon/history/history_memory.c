@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* How much memory targets have: read a few times in each window. What is kept of it: history_memory_rows.c. */
+/* How much memory targets have: read a few times in each window. */
 #include "daemon/history/history_internal.h"
 #include "daemon/os/clock.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* How much memory a target had, by windows: GET /v1/history/KEY/memory. */
+/* What the history says of memory in a range: a row for each window. */
 #include <errno.h>
 #include <inttypes.h>
 

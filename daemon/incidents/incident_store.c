@@ -20,7 +20,6 @@ struct incident_store {
 	uint64_t max_bytes;
 	struct incident list[INCIDENT_STORE_MAX]; /* by id */
 	size_t n;
-	uint64_t bytes;
 };
 
 static void name_of(uint32_t id, const char *ending, char name[NAME_BYTES])
@@ -100,29 +99,65 @@ static void remove_files(struct incident_store *s, uint32_t id)
 static void remove_at(struct incident_store *s, size_t at)
 {
 	remove_files(s, s->list[at].id);
-	s->bytes -= s->list[at].bytes;
 	memmove(&s->list[at], &s->list[at + 1], (s->n - at - 1) * sizeof(*s->list));
 	s->n--;
 }
 
-static uint64_t bytes_of(const struct incident_store *s, uid_t uid)
-{
-	uint64_t sum = 0;
+/* Whose: a user's by number, or one of these. */
+#define USERS_BUT_ROOT ((int64_t)-1)
+#define EVERYONE       ((int64_t)-2)
 
-	for (size_t i = 0; i < s->n; i++)
-		sum += s->list[i].uid == uid ? s->list[i].bytes + 1 : 0;
-	return sum;
+static bool belongs_to(const struct incident *i, int64_t who)
+{
+	return who == EVERYONE || (who == USERS_BUT_ROOT ? i->uid != 0 : i->uid == who);
 }
 
-/* The oldest of whoever has most. */
-static void make_room(struct incident_store *s)
+struct share {
+	uint64_t incidents, bytes;
+};
+
+static struct share share_of(const struct incident_store *s, int64_t who)
 {
+	struct share share = { 0 };
+
+	for (size_t i = 0; i < s->n; i++) {
+		if (!belongs_to(&s->list[i], who))
+			continue;
+		share.incidents++;
+		share.bytes += s->list[i].bytes;
+	}
+	return share;
+}
+
+/* The oldest of whoever among them has most: of incidents, or of bytes. */
+static void remove_oldest(struct incident_store *s, int64_t who, bool by_number)
+{
+	uint64_t most = 0;
 	size_t victim = 0;
 
-	for (size_t i = 1; i < s->n; i++)
-		if (bytes_of(s, s->list[i].uid) > bytes_of(s, s->list[victim].uid))
+	for (size_t i = 0; i < s->n; i++) {
+		struct share share = share_of(s, s->list[i].uid);
+		uint64_t has = by_number ? share.incidents : share.bytes + 1;
+
+		if (belongs_to(&s->list[i], who) && has > most) {
 			victim = i;
+			most = has;
+		}
+	}
 	remove_at(s, victim);
+}
+
+/* Until a further one of that length fits in their part of the room. */
+static void make_room(struct incident_store *s, int64_t who, unsigned part, uint64_t length)
+{
+	for (;;) {
+		struct share share = share_of(s, who);
+		bool too_many = share.incidents >= INCIDENT_STORE_MAX / part;
+
+		if (!share.incidents || (!too_many && share.bytes + length <= s->max_bytes / part))
+			return;
+		remove_oldest(s, who, too_many);
+	}
 }
 
 static int compare(const void *a, const void *b)
@@ -216,7 +251,7 @@ static int load_all(struct incident_store *s)
 		size_t n = strlen(entry->d_name);
 
 		if (n > 5 && !strcmp(entry->d_name + n - 5, ".json") && load(s, entry->d_name, &s->list[s->n]))
-			s->bytes += s->list[s->n++].bytes;
+			s->n++;
 	}
 	qsort(s->list, s->n, sizeof(*s->list), compare);
 	remove_strays(s, dir);
@@ -276,17 +311,19 @@ int incident_store__add(struct incident_store *s, struct incident *incident, con
 {
 	int ret;
 
-	if (length > s->max_bytes / 4)
+	if (length > s->max_bytes / INCIDENT_STORE_USER_PART)
 		return so_err(err, -EFBIG, "%zu bytes are more than a quarter of the room for incidents", length);
-	while (s->n && (s->n == INCIDENT_STORE_MAX || s->bytes + length > s->max_bytes))
-		make_room(s);
+	if (incident->uid) {
+		make_room(s, incident->uid, INCIDENT_STORE_USER_PART, length);
+		make_room(s, USERS_BUT_ROOT, INCIDENT_STORE_USERS_PART, length);
+	}
+	make_room(s, EVERYONE, 1, length);
 	incident->id = s->n ? s->list[s->n - 1].id + 1 : 1;
 	incident->bytes = length;
 	ret = write_both(s, incident, profile, length);
 	if (ret)
 		return so_err(err, ret, "cannot write an incident: %s", strerror(-ret));
 	s->list[s->n++] = *incident;
-	s->bytes += length;
 	return 0;
 }
 

@@ -3,8 +3,9 @@
  * Incidents on disk: DIR/ID.json, what is said of one, and DIR/ID.pb.gz, its profile with times. Written to the disk
  * before it is listed; what an interrupted write left goes when the store is opened.
  *
- * Bounds: the bytes and the number of all of them together. Where there is no room, it is made by whoever has most: the
- * oldest of theirs goes. Not thread-safe. Times are ns since 1970-01-01 UTC.
+ * Bounds: the bytes and the number of all of them together; of these a user other than root has a quarter at most, and
+ * all such users together half. Beyond a bound the oldest goes, of whoever within it has most: of incidents where they
+ * are too many, else of bytes. Not thread-safe. Times are ns since 1970-01-01 UTC.
  */
 #ifndef STAKEOUT_INCIDENT_STORE_H
 #define STAKEOUT_INCIDENT_STORE_H
@@ -21,6 +22,9 @@
 
 #define INCIDENT_STORE_DEFAULT_BYTES ((uint64_t)256 << 20)
 #define INCIDENT_STORE_MAX           1000 /* incidents */
+/* One in so many, of both: of a user other than root, and of all of these. One incident is no larger than the first. */
+#define INCIDENT_STORE_USER_PART  4
+#define INCIDENT_STORE_USERS_PART 2
 
 struct incident {
 	uint32_t id; /* from 1 on, never used again while a later one is there */

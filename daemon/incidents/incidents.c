@@ -19,18 +19,28 @@
 #define GPU_SINCE_NS (2 * SECOND_NS)
 #define TRIES        5 /* to write one: the daemon may be busy with other profiles, or the disk full */
 
+/* Incidents of one sort: a pause after one leaves none of another sort out. */
+enum sort {
+	SORT_TIME, /* of which the latest seconds are kept */
+	SORT_GPU,  /* the memory on GPUs */
+	SORTS,
+};
+
+struct lane {
+	uint64_t next_ns;  /* not before; 0: at any time */
+	unsigned left_out; /* since the last one that was kept */
+	/* One that could not be written yet, and how often that was tried; 0: there is none. */
+	struct incident pending;
+	unsigned tries;
+};
+
 struct watch {
 	uint32_t target;
 	struct caller caller;
 	struct incident_options options;
 	struct incident_memory memory[INCIDENT_RULES_MAX];
-	uint64_t next_ns;  /* not before; 0: at any time */
-	uint64_t slow_ns;  /* when a slow step was first seen; 0: none is waited for */
-	unsigned left_out; /* since the last one that was kept */
-	/* One that could not be written yet, and how often that was tried; 0: there is none. */
-	struct incident pending;
-	bool pending_gpu; /* its profile is that of the memory on GPUs */
-	unsigned tries;
+	uint64_t slow_ns; /* when a slow step was first seen; 0: none is waited for */
+	struct lane lanes[SORTS];
 };
 
 struct incidents {
@@ -76,22 +86,28 @@ static int keep(struct incidents *all, uint32_t target, struct caller caller, bo
 	return ret;
 }
 
-/* Tried again at the next looks, where what led to it is a second older each time. */
-static void keep_pending(struct incidents *all, struct watch *w, uint64_t now_ns)
+static enum sort sort_of(const struct incident_rule *rule)
 {
-	struct incident *incident = &w->pending;
+	return rule->kind == INCIDENT_OOM ? SORT_GPU : SORT_TIME;
+}
+
+/* Tried again at the next looks, where what led to it is a second older each time. */
+static void keep_pending(struct incidents *all, struct watch *w, enum sort sort, uint64_t now_ns)
+{
+	struct lane *lane = &w->lanes[sort];
+	struct incident *incident = &lane->pending;
 	struct so_error err = { .text = "" };
 
-	incident->left_out = w->left_out;
-	if (!keep(all, w->target, w->caller, w->pending_gpu, incident, &err)) {
+	incident->left_out = lane->left_out;
+	if (!keep(all, w->target, w->caller, sort == SORT_GPU, incident, &err)) {
 		log__info("incident %u, process %d (%s): %s", incident->id, incident->pid, incident->comm,
 			  incident->why);
-		w->left_out = 0;
-		w->tries = 0;
-		w->next_ns = now_ns + (uint64_t)(w->options.pause_s * 1e9);
-	} else if (++w->tries > TRIES) {
+		lane->left_out = 0;
+		lane->tries = 0;
+		lane->next_ns = now_ns + (uint64_t)(w->options.pause_s * 1e9);
+	} else if (++lane->tries > TRIES) {
 		log__error("an incident of process %d is not kept (%s): %s", incident->pid, incident->why, err.text);
-		w->tries = 0;
+		lane->tries = 0;
 	} else {
 		incident->last_s += 1;
 	}
@@ -108,48 +124,81 @@ static bool waits_for_end(struct watch *w, const struct engine_activity *activit
 	return activity->now_ns - w->slow_ns < (activity->slow_under_way ? PATIENCE_NS : SECOND_NS / 2);
 }
 
-/* NULL: none of the rules is met. */
-static const struct incident_rule *find_met(struct watch *w, const struct engine_activity *activity, char *why)
+/* NULL: none of the sort's rules is met. */
+static const struct incident_rule *find_met(struct watch *w, enum sort sort, const struct engine_activity *activity,
+					    char *why)
 {
 	const struct incident_rule *met = NULL;
 
 	for (size_t i = 0; i < w->options.n_rules; i++) {
+		const struct incident_rule *rule = &w->options.rules[i];
 		char text[INCIDENT_WHY_TEXT];
 
 		/* All are asked, as they remember. */
-		if (incident_rule__is_met(&w->options.rules[i], activity, &w->memory[i], text) && !met) {
-			met = &w->options.rules[i];
+		if (sort_of(rule) == sort && incident_rule__is_met(rule, activity, &w->memory[i], text) && !met) {
+			met = rule;
 			memcpy(why, text, sizeof(text));
 		}
 	}
 	return met;
 }
 
-static void look_at(struct incidents *all, struct watch *w, const struct engine_activity *activity)
+/* Seconds before now that are to be kept: what led to a step is before its beginning, and to a pause before that. */
+static double seconds_of(const struct watch *w, const struct incident_rule *met, const struct engine_activity *activity)
 {
-	char why[INCIDENT_WHY_TEXT] = "";
-	double last_s = w->options.last_s;
-	const struct incident_rule *met = waits_for_end(w, activity) ? NULL : find_met(w, activity, why);
+	uint64_t more_ns = met->kind == INCIDENT_STEP ? activity->now_ns - activity->slow_begin_ns : met->hold_ns;
 
-	if (w->tries)
-		keep_pending(all, w, activity->now_ns);
+	return w->options.last_s + (double)more_ns / 1e9;
+}
+
+static void look_for(struct incidents *all, struct watch *w, enum sort sort, const struct engine_activity *activity)
+{
+	struct lane *lane = &w->lanes[sort];
+	char why[INCIDENT_WHY_TEXT] = "";
+	const struct incident_rule *met = find_met(w, sort, activity, why);
+
 	if (!met)
 		return;
-	w->slow_ns = 0;
-	/* What led to a step is before its beginning, and to a pause before that. */
-	if (met->kind == INCIDENT_STEP) {
+	if (met->kind == INCIDENT_STEP)
 		engine__forgive_slow(all->engine, w->target);
-		last_s += (double)(activity->now_ns - activity->slow_begin_ns) / 1e9;
-	} else {
-		last_s += (double)met->hold_ns / 1e9;
-	}
-	if (w->tries || activity->now_ns < w->next_ns) {
-		w->left_out++;
+	if (lane->tries || activity->now_ns < lane->next_ns) {
+		lane->left_out++;
 		return;
 	}
-	fill(activity, w->caller.uid, last_s, why, &w->pending);
-	w->pending_gpu = met->kind == INCIDENT_OOM;
-	keep_pending(all, w, activity->now_ns);
+	fill(activity, w->caller.uid, seconds_of(w, met, activity), why, &lane->pending);
+	keep_pending(all, w, sort, activity->now_ns);
+}
+
+static void look_at(struct incidents *all, struct watch *w, const struct engine_activity *activity)
+{
+	bool waits = waits_for_end(w, activity);
+
+	for (enum sort sort = 0; sort < SORTS; sort++) {
+		if (w->lanes[sort].tries)
+			keep_pending(all, w, sort, activity->now_ns);
+		if (sort == SORT_TIME && waits)
+			continue;
+		look_for(all, w, sort, activity);
+	}
+	if (!waits)
+		w->slow_ns = 0;
+}
+
+static bool has_pending(const struct watch *w)
+{
+	return w->lanes[SORT_TIME].tries || w->lanes[SORT_GPU].tries;
+}
+
+/* The target has been detached. */
+static void say_lost(const struct watch *w)
+{
+	for (enum sort sort = 0; sort < SORTS; sort++) {
+		const struct incident *pending = &w->lanes[sort].pending;
+
+		if (w->lanes[sort].tries)
+			log__error("an incident of process %d is not kept (%s): it has been detached", pending->pid,
+				   pending->why);
+	}
 }
 
 static bool wants_gpu(const struct watch *w)
@@ -166,13 +215,11 @@ static bool look_once(struct incidents *all, struct watch *w)
 	struct engine_activity activity;
 
 	if (engine__activity(all->engine, w->target, wants_gpu(w) ? clock__now_ns() - GPU_SINCE_NS : 0, &activity)) {
-		if (w->tries)
-			log__error("an incident of process %d is not kept (%s): it has been detached", w->pending.pid,
-				   w->pending.why);
+		say_lost(w);
 		return false;
 	}
 	look_at(all, w, &activity);
-	return !activity.ended || w->tries;
+	return !activity.ended || has_pending(w);
 }
 
 /* A copy is looked at, as saving takes long; who is added meanwhile goes behind. */

@@ -26,11 +26,21 @@ void torch_profile__device(uint32_t device, char text[16])
 		snprintf(text, 16, "%s %u", type, SO_TORCH_DEVICE_INDEX(device));
 }
 
-static bool has_gone(const struct torch_profile *torch, uint32_t tgid)
+static bool is_in(const struct u64_table *processes, uint32_t tgid)
 {
 	uint32_t unused;
 
-	return torch->gone && u64_table__get(torch->gone, tgid, &unused);
+	return processes && u64_table__get(processes, tgid, &unused);
+}
+
+static bool has_gone(const struct torch_profile *torch, uint32_t tgid)
+{
+	return is_in(torch->gone, tgid);
+}
+
+static bool is_hidden(const struct torch_profile *torch, uint32_t tgid)
+{
+	return is_in(torch->hidden, tgid);
 }
 
 static int compare(const void *a, const void *b)
@@ -54,23 +64,51 @@ static unsigned span_of(const struct torch_profile *torch, uint64_t when_ns)
 	return span < TORCH_PROFILE_SPANS ? (unsigned)span : TORCH_PROFILE_SPANS - 1;
 }
 
+/* Devices of a reading by process and number. */
+static uint64_t device_key(uint32_t tgid, uint32_t device)
+{
+	return (uint64_t)tgid << 32 | device;
+}
+
+static int index_devices(const struct torch_reading *r, struct u64_table *out)
+{
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < r->n_devices; i++)
+		ret = u64_table__set(out, device_key(r->device_keys[i].tgid, r->device_keys[i].device), (uint32_t)i);
+	return ret;
+}
+
+/* Not so: its process has executed another program since. */
+static bool is_current(const struct torch_reading *r, const struct u64_table *devices, uint32_t tgid, uint32_t device,
+		       uint64_t when_ns)
+{
+	uint32_t at;
+
+	return u64_table__get(devices, device_key(tgid, device), &at) && when_ns >= r->devices[at].since_ns;
+}
+
 struct torch_group *torch_profile__groups(const struct torch_profile *torch, size_t *n)
 {
 	const struct torch_reading *r = torch->reading;
-	struct torch_group *groups = calloc(r->n_blocks + 1, sizeof(*groups));
+	_cleanup_free_ struct torch_group *groups = calloc(r->n_blocks + 1, sizeof(*groups));
+	struct u64_table devices = { 0 };
 	size_t found = 0, kept = 0;
+	int ret = groups ? index_devices(r, &devices) : -ENOMEM;
 
-	if (!groups)
-		return NULL;
-	for (size_t i = 0; i < r->n_blocks; i++) {
+	for (size_t i = 0; !ret && i < r->n_blocks; i++) {
 		const struct so_torch_block_key *key = &r->block_keys[i];
 
-		if (!has_gone(torch, key->tgid))
+		if (!has_gone(torch, key->tgid) &&
+		    is_current(r, &devices, key->tgid, key->device, r->blocks[i].when_ns))
 			groups[found++] = (struct torch_group){ .key = { r->blocks[i].stack, key->tgid, key->device },
 								.span = span_of(torch, r->blocks[i].when_ns),
 								.blocks = 1,
 								.bytes = r->blocks[i].bytes };
 	}
+	u64_table__release(&devices);
+	if (ret)
+		return NULL;
 	qsort(groups, found, sizeof(*groups), compare);
 	for (size_t i = 0; i < found; i++) {
 		if (kept && !compare(&groups[kept - 1], &groups[i])) {
@@ -81,7 +119,7 @@ struct torch_group *torch_profile__groups(const struct torch_profile *torch, siz
 		}
 	}
 	*n = kept;
-	return groups;
+	return TAKE_PTR(groups);
 }
 
 struct writer {
@@ -89,7 +127,8 @@ struct writer {
 	const struct torch_profile *torch;
 	struct profile_builder *builder;
 	struct profile_export *export;
-	uint64_t most; /* of a value: all of them together are to stay below 2^63 */
+	struct u64_table devices; /* index_devices() */
+	uint64_t most;            /* of a value: all of them together are to stay below 2^63 */
 };
 
 /* The frames of a stack, or one that says why there are none. */
@@ -125,14 +164,9 @@ static int add(struct writer *w, const struct so_torch_site_key *key, int64_t ti
 	return profile_builder__sample_values(w->builder, locations, n, values, &labels);
 }
 
-static bool is_hidden(const struct profile_source *source, uint32_t tgid)
-{
-	uint32_t unused;
-
-	return source->hidden && u64_table__get(source->hidden, tgid, &unused);
-}
-
-static int add_site(struct writer *w, const struct so_torch_site_key *key, const struct so_torch_site *site)
+/* since_ns: as its device's; less: of the program that the process executed before. */
+static int add_site(struct writer *w, const struct so_torch_site_key *key, const struct so_torch_site *site,
+		    uint64_t since_ns)
 {
 	uint64_t values[TORCH_VALUES] = { [TORCH_ALLOCATED_OBJECTS] = site->allocations,
 					  [TORCH_ALLOCATED] = site->bytes,
@@ -140,7 +174,10 @@ static int add_site(struct writer *w, const struct so_torch_site_key *key, const
 					  [TORCH_REFUSED] = site->refused_bytes,
 					  [TORCH_IN_USE_THEN] = site->live_then };
 
-	return is_hidden(w->source, key->tgid) ? 0 : add(w, key, 0, values);
+	/* That program was refused no memory. */
+	if (!is_current(w->torch->reading, &w->devices, key->tgid, key->device, since_ns))
+		values[TORCH_IN_USE_THEN] = 0;
+	return is_hidden(w->torch, key->tgid) ? 0 : add(w, key, 0, values);
 }
 
 static int add_sites(struct writer *w)
@@ -149,11 +186,11 @@ static int add_sites(struct writer *w)
 	int ret = 0;
 
 	for (size_t i = 0; !ret && i < r->n_sites; i++)
-		ret = add_site(w, &r->site_keys[i], &r->sites[i]);
+		ret = add_site(w, &r->site_keys[i], &r->sites[i], r->sites[i].since_ns);
 	for (size_t i = 0; !ret && i < r->n_devices; i++) {
 		const struct so_torch_site_key key = { 0, r->device_keys[i].tgid, r->device_keys[i].device };
 
-		ret = add_site(w, &key, &r->devices[i].rest);
+		ret = add_site(w, &key, &r->devices[i].rest, r->devices[i].since_ns);
 	}
 	return ret;
 }
@@ -171,7 +208,7 @@ static int add_in_use(struct writer *w)
 		};
 
 		/* 0 is no label. */
-		if (!is_hidden(w->source, groups[i].key.tgid))
+		if (!is_hidden(w->torch, groups[i].key.tgid))
 			ret = add(w, &groups[i].key, (int64_t)(groups[i].span * span_ns) ?: 1, values);
 	}
 	free(groups);
@@ -182,11 +219,16 @@ int torch_profile__samples(const struct profile_source *source, const struct tor
 			   struct profile_builder *builder)
 {
 	const struct torch_reading *r = torch->reading;
-	struct writer w = { source, torch, builder, profile_export__new(source, builder),
-			    (uint64_t)INT64_MAX / (r->n_sites + r->n_devices + r->n_blocks + 1) };
-	int ret = w.export ? add_sites(&w) : -ENOMEM;
+	struct writer w = { .source = source,
+			    .torch = torch,
+			    .builder = builder,
+			    .export = profile_export__new(source, builder),
+			    .most = (uint64_t)INT64_MAX / (r->n_sites + r->n_devices + r->n_blocks + 1) };
+	int ret = w.export ? index_devices(r, &w.devices) : -ENOMEM;
 
+	ret = ret ?: add_sites(&w);
 	ret = ret ?: add_in_use(&w);
+	u64_table__release(&w.devices);
 	ret = ret ?: profile_export__comment(w.export);
 	profile_export__free(w.export);
 	return ret;
@@ -221,21 +263,47 @@ static int compare_devices(const void *a, const void *b)
 	return (x->device > y->device) - (x->device < y->device);
 }
 
-char *torch_profile__devices(const struct torch_profile *torch)
+/* Those that are shown, sorted. NULL: no memory. */
+static const struct so_torch_device_key **sort_devices(const struct torch_profile *torch, size_t *n)
 {
 	const struct torch_reading *r = torch->reading;
 	const struct so_torch_device_key **sorted = calloc(r->n_devices + 1, sizeof(const void *));
+
+	*n = 0;
+	for (size_t i = 0; sorted && i < r->n_devices; i++)
+		if (!is_hidden(torch, r->device_keys[i].tgid) && !torch_reading__is_copy(r, i, torch->copies))
+			sorted[(*n)++] = &r->device_keys[i];
+	if (sorted)
+		qsort(sorted, *n, sizeof(*sorted), compare_devices);
+	return sorted;
+}
+
+unsigned torch_profile__hidden(const struct torch_profile *torch)
+{
+	const struct torch_reading *r = torch->reading;
+	struct u64_table found = { 0 };
+	unsigned n;
+
+	for (size_t i = 0; i < r->n_devices; i++)
+		if (is_hidden(torch, r->device_keys[i].tgid))
+			u64_table__set(&found, r->device_keys[i].tgid, 1);
+	n = (unsigned)found.n;
+	u64_table__release(&found);
+	return n;
+}
+
+char *torch_profile__devices(const struct torch_profile *torch)
+{
+	const struct torch_reading *r = torch->reading;
+	size_t n;
+	const struct so_torch_device_key **sorted = sort_devices(torch, &n);
 	json_t *all = json_array();
 	char *text = NULL;
 
-	for (size_t i = 0; sorted && i < r->n_devices; i++)
-		sorted[i] = &r->device_keys[i];
-	if (sorted)
-		qsort(sorted, r->n_devices, sizeof(*sorted), compare_devices);
-	for (size_t i = 0; sorted && all && i < r->n_devices; i++)
+	for (size_t i = 0; sorted && all && i < n; i++)
 		if (json_array_append_new(all, device_json(torch, sorted[i], &r->devices[sorted[i] - r->device_keys])))
 			break;
-	if (sorted && json_array_size(all) == r->n_devices)
+	if (sorted && json_array_size(all) == n)
 		text = json_dumps(all, JSON_COMPACT);
 	json_decref(all);
 	free(sorted);

@@ -29,8 +29,10 @@ extern const struct profile_value_type torch_value_types[TORCH_VALUES];
 struct torch_profile {
 	const struct torch_reading *reading;
 	const struct accumulator *stacks;
-	const struct u64_table *gone; /* processes that have ended: they have nothing in use; NULL: none has */
-	uint64_t since_ns, end_ns;    /* of the time that is looked at */
+	const struct u64_table *gone;   /* processes that have ended: they have nothing in use; NULL: none has */
+	const struct u64_table *hidden; /* those of which nothing is said; NULL: none */
+	const struct u64_table *copies; /* torch_reading__is_copy(): such devices are left out; NULL: none is */
+	uint64_t since_ns, end_ns;      /* of the time that is looked at */
 };
 
 /* "CUDA 0", "HIP 1"; without a number where the program gave none. */
@@ -46,6 +48,8 @@ struct torch_group *torch_profile__groups(const struct torch_profile *torch, siz
 /* Adds the samples, into a builder of torch_value_types. -ENOMEM. */
 int torch_profile__samples(const struct profile_source *source, const struct torch_profile *torch,
 			   struct profile_builder *builder);
+/* Processes of which nothing is said, though they have devices. */
+unsigned torch_profile__hidden(const struct torch_profile *torch);
 /* [{"pid", "device", "allocated_bytes", …}]: a JSON text, malloc'ed; NULL: no memory. */
 char *torch_profile__devices(const struct torch_profile *torch);
 

@@ -273,8 +273,10 @@ static void describe_user_frames(struct profile_export *x, const struct stack *s
 		const struct file_entry *file = file_registry__get(x->source->files, SO_FRAME_FILE(stack->frames[i]));
 
 		x->loops[i] = file && file->python && is_loop(file->python, SO_FRAME_ADDR(stack->frames[i]));
-		if (file && file->python && in->interpreter == in->n_native)
-			in->interpreter = i;
+		if (!file || !file->python || in->interpreter != in->n_native)
+			continue;
+		in->interpreter = i;
+		in->loop_known = python_image__has_whole_loop(file->python);
 	}
 }
 

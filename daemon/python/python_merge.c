@@ -58,7 +58,7 @@ size_t python_merge(const struct merge_input *in, struct merged_frame *out)
 	/* One alone is about to get its frame, or has just given it back: what it does is its caller's. */
 	edge = bare == 1 && in->n_python && in->has_lock;
 	for (size_t i = 0; i < in->n_native; i++) {
-		if (!loops && i == in->interpreter)
+		if (!loops && i == in->interpreter && !(in->native_cut && in->loop_known))
 			while (add_call(&c))
 				;
 		if (!in->loops[i]) {

@@ -31,9 +31,11 @@ struct merge_input {
 	size_t n_python;
 	/*
 	 * Where no call of the loop is known (an interpreter without names), all Python frames go before this native
-	 * frame: the innermost one in the interpreter's file; n_native: none.
+	 * frame: the innermost one in the interpreter's file; n_native: none. Not where the loop is known and the stack
+	 * was cut before one was met: they follow the cut.
 	 */
 	size_t interpreter;
+	bool loop_known;
 	bool native_cut, python_cut; /* frames at the outer end are missing */
 	bool within; /* another interpreter than the first: the Python frames are those of the innermost calls */
 	/* The thread has the interpreter's lock, or there is none: else no call of the loop begins or ends. */

@@ -53,64 +53,12 @@ void gpu_memory__release(struct target_gpu_memory *memory)
 	memory->capacity = 0;
 	accumulator__release(&memory->stacks);
 	memory_series__release(&memory->series);
+	memory_series__release(&memory->shown);
+	u64_table__release(&memory->copies);
+	gpu_memory_drop_kept(memory);
 }
 
 /* Targets. */
-
-void gpu_memory__forget(struct gpu_memory *g, struct target *t)
-{
-	if (t->gpu_memory.maps)
-		torch_probes__forget(g->probes, t->slot);
-	t->gpu_memory.maps = false;
-}
-
-/* Of those that have ended and are kept, what was seen goes before a further one is refused. */
-static struct target *ended_one(const struct gpu_memory *g, const struct target *t)
-{
-	struct target *other;
-
-	TARGETS_EACH(other, g->targets)
-	{
-		if (other->gpu_memory.maps && !other->gpu_memory.on &&
-		    (!t->caller.uid || other->caller.uid == t->caller.uid))
-			return other;
-	}
-	return NULL;
-}
-
-static bool has_share(const struct gpu_memory *g, const struct target *t, unsigned *all)
-{
-	unsigned users = 0, user = 0;
-	const struct target *other;
-
-	*all = 0;
-	TARGETS_EACH(other, g->targets)
-	{
-		if (!other->gpu_memory.maps)
-			continue;
-		(*all)++;
-		users += other->caller.uid != 0;
-		user += other->caller.uid == t->caller.uid;
-	}
-	return *all < GPU_MEMORY_MAX &&
-	       (!t->caller.uid || (users < GPU_MEMORY_MAX_USERS && user < GPU_MEMORY_MAX_USER));
-}
-
-static int take_share(struct gpu_memory *g, const struct target *t, struct so_error *err)
-{
-	struct target *other;
-	unsigned all;
-
-	while (!has_share(g, t, &all)) {
-		other = ended_one(g, t);
-		if (!other)
-			return so_err(err, -ENOSPC,
-				      "the GPU memory of %u processes is watched already%s, which is the most", all,
-				      t->caller.uid ? ", some of them yours" : "");
-		gpu_memory__forget(g, other);
-	}
-	return 0;
-}
 
 static void request_scan(void *context, struct process *p)
 {
@@ -167,7 +115,7 @@ static int update(struct gpu_memory *g, struct target *t)
 int gpu_memory__begin(struct gpu_memory *g, struct target *t, struct so_error *err)
 {
 	struct target *proper = t->of ?: t;
-	int ret = proper->gpu_memory.on ? 0 : take_share(g, t, err);
+	int ret = gpu_memory_take_share(g, t, err);
 
 	if (ret)
 		return ret;
@@ -191,6 +139,12 @@ void gpu_memory__end(struct gpu_memory *g, struct target *t)
 	t->gpu_memory.wanted = false;
 	proper->gpu_memory.views -= t->of != NULL;
 	update(g, proper);
+}
+
+void gpu_memory__executed(struct gpu_memory *g, struct target *t, pid_t tgid)
+{
+	if (t->gpu_memory.on)
+		torch_probes__executed(g->probes, t->slot, tgid);
 }
 
 /* Collected. */
@@ -254,24 +208,48 @@ static void raise_share(struct target_gpu_memory *memory, struct so_torch_slot *
 		slot->mask >>= 1;
 }
 
-/* The sum over devices of what was allocated at least since the last time, and of what is reserved. */
+static void add_device(struct memory_point *point, const struct so_torch_device *d, uint64_t epoch)
+{
+	point->anonymous += d->epoch == epoch ? d->low : d->allocated;
+	point->file += d->reserved;
+}
+
+/* Once it has ended it cannot be looked up any more. */
+static void note_copy(struct gpu_memory *g, struct target *t, uint32_t tgid)
+{
+	const struct process *p = process_table__find(g->processes, (pid_t)tgid);
+
+	/* Without memory for it, its totals count. There are as many as have devices. */
+	if (p && !p->gone)
+		u64_table__set(&t->gpu_memory.copies, tgid, (uint32_t)p->copy_of);
+}
+
+/*
+ * The sum over devices of what was allocated at least since the last time, and of what is reserved; and the same
+ * without processes that the target's user may not look into.
+ */
 static void add_point(struct gpu_memory *g, struct target *t, uint64_t now_ns)
 {
 	struct so_torch_slot *slot = torch_probes__slot(g->probes, t->slot);
-	struct memory_point point = { .when_ns = now_ns };
+	struct memory_point point = { .when_ns = now_ns }, shown = point;
 	struct torch_reading reading;
 
 	if (!torch_probes__read_devices(g->probes, t->slot, &reading) && reading.n_devices) {
+		for (size_t i = 0; i < reading.n_devices; i++)
+			note_copy(g, t, reading.device_keys[i].tgid);
 		for (size_t i = 0; i < reading.n_devices; i++) {
-			const struct so_torch_device *d = &reading.devices[i];
+			uint32_t tgid = reading.device_keys[i].tgid, unused;
 
 			/* Of one that has ended nothing is in use; where all have, what they had is reported. */
-			if (!gpu_memory_find_process(&t->gpu_memory, (pid_t)reading.device_keys[i].tgid))
+			if (!gpu_memory_find_process(&t->gpu_memory, (pid_t)tgid) ||
+			    torch_reading__is_copy(&reading, i, &t->gpu_memory.copies))
 				continue;
-			point.anonymous += d->epoch == slot->epoch ? d->low : d->allocated;
-			point.file += d->reserved;
+			add_device(&point, &reading.devices[i], slot->epoch);
+			if (!u64_table__get(&t->hidden, tgid, &unused))
+				add_device(&shown, &reading.devices[i], slot->epoch);
 		}
 		memory_series__add(&t->gpu_memory.series, &point);
+		memory_series__add(&t->gpu_memory.shown, &shown);
 	}
 	torch_reading__release(&reading);
 	slot->epoch++;

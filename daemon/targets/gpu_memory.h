@@ -42,6 +42,8 @@ void gpu_memory__free(struct gpu_memory *g);
  * the kernel.
  */
 int gpu_memory__begin(struct gpu_memory *g, struct target *t, struct so_error *err);
+/* Before a target ends, and its views with it: these keep what was seen. */
+void gpu_memory__keep(struct gpu_memory *g, const struct target *t);
 /* It does not any more; what was seen stays, */
 void gpu_memory__end(struct gpu_memory *g, struct target *t);
 /* until this, before the target loses its slot. */
@@ -54,6 +56,9 @@ bool gpu_memory__wants(const struct gpu_memory *g, pid_t tgid);
 struct gpu_memory_found *gpu_memory__find(const struct process_scan *scan);
 /* tgid 0: it is not wanted any more. Takes `found`, which may be NULL. */
 void gpu_memory__add(struct gpu_memory *g, pid_t tgid, struct gpu_memory_found *found);
+
+/* For process_life.c: the process has executed another program. */
+void gpu_memory__executed(struct gpu_memory *g, struct target *t, pid_t tgid);
 
 /* For collector.c: a stack that was sent; NULL: it has not come. */
 void gpu_memory__stack(struct gpu_memory *g, const struct so_torch_record *record, const struct stack *stack);
@@ -71,8 +76,9 @@ struct gpu_memory_taken {
 	struct so_torch_slot slot;
 	uint64_t cost_ns, time_ns, lost;
 	struct accumulator stacks;
-	struct u64_table gone; /* processes of the target that have ended, where it has not */
-	char *series;          /* memory_series__text() */
+	struct u64_table gone;   /* processes of the target that have ended, where it has not */
+	struct u64_table copies; /* processes that were forked, by number: whose memory they have a copy of */
+	char *series, *shown;    /* memory_series__text(); the second without processes hidden from the target's user */
 	bool linked;
 	char problem[256];
 	struct torch_reading reading; /* empty until gpu_memory__read() */

@@ -11,28 +11,9 @@ uint64_t gpu_memory__refused(struct gpu_memory *g, const struct target *t)
 {
 	const struct target *proper = target__proper(t);
 
+	if (t->gpu_memory.kept)
+		return t->gpu_memory.kept->slot.refused;
 	return proper->gpu_memory.maps ? torch_probes__slot(g->probes, proper->slot)->refused : 0;
-}
-
-static int copy(struct gpu_memory *g, const struct target *t, struct gpu_memory_taken *out)
-{
-	const struct target_gpu_memory *memory = &t->gpu_memory;
-	int ret = torch_probes__share(g->probes, t->slot, &out->maps);
-
-	ret = ret ?: accumulator__copy(&memory->stacks, &out->stacks);
-	if (ret)
-		return ret;
-	out->since_ns = memory->on_ns;
-	out->end_ns = memory->on ? clock__now_ns() : memory->end_ns;
-	out->ended = !memory->on;
-	out->slot = *torch_probes__slot(g->probes, t->slot);
-	out->cost_ns = memory->cost_ns;
-	out->time_ns = memory->time_ns;
-	out->lost = memory->lost;
-	out->linked = memory->linked;
-	memcpy(out->problem, memory->problem, sizeof(out->problem));
-	out->series = memory_series__text(&memory->series, out->since_ns);
-	return out->series ? 0 : -ENOMEM;
 }
 
 int gpu_memory__take(struct gpu_memory *g, struct target *t, struct gpu_memory_taken *out, struct so_error *err)
@@ -45,11 +26,11 @@ int gpu_memory__take(struct gpu_memory *g, struct target *t, struct gpu_memory_t
 		return so_err(err, -ENODATA,
 			      "target %u was attached without \"gpu_memory\": its memory on GPUs is not watched",
 			      t->id);
-	if ((t->view && !t->of) || !proper->gpu_memory.maps)
+	if (!t->gpu_memory.kept && ((t->view && !t->of) || !proper->gpu_memory.maps))
 		return so_err(err, -ENODATA, "target %u has ended: what it had in use is known no more", t->id);
 	if (proper->gpu_memory.on && proper->info.state == TARGET_SAMPLING)
 		gpu_memory_look(g, proper, clock__now_ns());
-	ret = copy(g, proper, out);
+	ret = t->gpu_memory.kept ? gpu_memory_copy_kept(t->gpu_memory.kept, out) : gpu_memory_copy(g, proper, out);
 	return ret ? so_err(err, ret, "cannot take what is known of its memory: %s", strerror(-ret)) : 0;
 }
 
@@ -68,13 +49,4 @@ void gpu_memory__look_who_lives(const struct gpu_memory *g, struct gpu_memory_ta
 		if (!p || p->gone)
 			u64_table__set(&taken->gone, r->device_keys[i].tgid, 1);
 	}
-}
-
-void gpu_memory_taken__release(struct gpu_memory_taken *taken)
-{
-	torch_maps__close(&taken->maps);
-	accumulator__release(&taken->stacks);
-	u64_table__release(&taken->gone);
-	torch_reading__release(&taken->reading);
-	free(taken->series);
 }

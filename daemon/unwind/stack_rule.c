@@ -122,35 +122,57 @@ static bool may_be_saved_later(struct stack_value wanted, struct stack_value add
 	return wanted.kind == STACK_MEM2;
 }
 
+/* The caller's value is back in its register: what becomes of the place that it was saved in matters no more. */
+static bool is_restored(const struct stack_state *s, uint8_t reg, struct stack_value wanted)
+{
+	return stack_value__same(s->regs[reg], wanted);
+}
+
+static bool lost_by_call(const struct stack_state *s, uint8_t reg, struct stack_value wanted)
+{
+	return below_call(wanted, s->regs[SO_REG_RSP]) && !is_restored(s, reg, wanted);
+}
+
+/* What an instruction writes. */
+struct written {
+	struct stack_value address, value;
+	uint32_t bytes;
+	bool entry; /* the value is that of a register at the entry */
+};
+
+static bool lost_by_store(const struct stack_state *s, uint8_t reg, struct stack_value wanted, const struct written *w)
+{
+	if (w->entry && w->value.base == reg && may_be_saved_later(wanted, w->address, reg))
+		return true;
+	return overwrites(wanted, w->address, w->bytes, w->value) && !is_restored(s, reg, wanted);
+}
+
 bool stack_verdict__survives(struct stack_verdict *v, const struct stack_state *s, const struct stack_insn *insn)
 {
-	struct stack_value address, stored, rsp = s->regs[SO_REG_RSP];
 	/* The word that holds the CFA, without the constant that is added to it. */
 	struct stack_value cfa = v->cfa;
-	uint32_t bytes;
-	bool entry;
+	struct written w;
 
 	cfa.b = 0;
 	if (insn->flow == STACK_FLOW_CALL) {
-		if (below_call(v->rbp, rsp))
+		if (lost_by_call(s, SO_REG_RBP, v->rbp))
 			v->rbp = unknown;
-		if (below_call(v->rbx, rsp))
+		if (lost_by_call(s, SO_REG_RBX, v->rbx))
 			v->rbx = unknown;
-		return !below_call(cfa, rsp);
+		return !below_call(cfa, s->regs[SO_REG_RSP]);
 	}
-	if (!stack_state__store(s, insn, &address, &bytes, &stored))
+	if (!stack_state__store(s, insn, &w.address, &w.bytes, &w.value))
 		return true;
-	entry = stored.kind == STACK_REG && !stored.a;
-	if (overwrites(v->rbp, address, bytes, stored) ||
-	    (entry && stored.base == SO_REG_RBP && may_be_saved_later(v->rbp, address, SO_REG_RBP)))
+	w.entry = w.value.kind == STACK_REG && !w.value.a;
+	if (lost_by_store(s, SO_REG_RBP, v->rbp, &w))
 		v->rbp = unknown;
-	if (overwrites(v->rbx, address, bytes, stored) ||
-	    (entry && stored.base == SO_REG_RBX && may_be_saved_later(v->rbx, address, SO_REG_RBX)))
+	if (lost_by_store(s, SO_REG_RBX, v->rbx, &w))
 		v->rbx = unknown;
 	/* The old stack pointer may be in any register; what is stored below rsp comes from a prologue, most likely. */
-	if (entry && (address.base != SO_REG_RSP || address.a < 0) && may_be_saved_later(cfa, address, STACK_NO_REG))
+	if (w.entry && (w.address.base != SO_REG_RSP || w.address.a < 0) &&
+	    may_be_saved_later(cfa, w.address, STACK_NO_REG))
 		return false;
-	return !overwrites(cfa, address, bytes, stored);
+	return !overwrites(cfa, w.address, w.bytes, w.value);
 }
 
 /* `push rbp; mov rbp, rsp`: the saved rbp and the return address lie between. */
@@ -265,7 +287,8 @@ static enum so_save_kind find_save(const struct stack_verdict *v, const struct s
 		address = (struct stack_value){ STACK_MEM, value.base, value.a, value.b };
 	else
 		return SO_SAVE_UNDEFINED;
-	if (given_up(s, address))
+	/* Popped since, or written over after it was loaded. */
+	if (given_up(s, address) || stack_state__slot(s, address))
 		return SO_SAVE_UNDEFINED;
 	return find_place(v, s, address, &kind, off) ? kind : SO_SAVE_UNDEFINED;
 }

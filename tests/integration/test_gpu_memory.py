@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 
+from cuda_targets import finish, go, python_program
 from harness import (
     LONG,
     PYTHON,
@@ -31,6 +32,7 @@ from harness import (
 )
 from pprof_message import Message
 from strangers import NOBODY, ask_as, become
+from test_cuda import line_of
 from test_safety import Leftovers
 
 LEAK_S = 60 if LONG else 15
@@ -55,8 +57,8 @@ class Program:
         self.target = start_script("py_gpu_memory.py", library or standin(), mode, *arguments, stdin=subprocess.PIPE)
         self.pid = self.target.pid
 
-    def ask(self):
-        self.target.process.stdin.write(b"\n")
+    def ask(self, what=""):
+        self.target.process.stdin.write(what.encode() + b"\n")
         self.target.process.stdin.flush()
         return json.loads(self.target.process.stdout.readline())
 
@@ -253,12 +255,71 @@ def test_what_cannot_be_watched_is_said():
     old = Program("script", library=os.path.join(workload("torch_old"), "libc10.so"))
     done = run([STAKEOUT, "--socket", daemon.socket, "memory", "-p", plain.pid, "--gpu", "-d", 60])
     assert done.returncode == 1 and "PyTorch is not loaded" in done.stderr, done.stderr
+    assert "no CUDA library in it either" in done.stderr, done.stderr
     done = run([STAKEOUT, "--socket", daemon.socket, "memory", "-p", old.pid, "--gpu", "-d", 60])
     assert done.returncode == 1 and "before 1.9" in done.stderr, done.stderr
     target = daemon.request("POST", "/v1/targets", {"pid": plain.pid}, expect=201)["id"]
     answer = daemon.request("GET", f"/v1/targets/{target}/gpu-memory", expect=409)
     assert "without" in answer["error"], answer
     old.end()
+
+
+def cuda_is_watched(daemon):
+    """Whether a target is there that is attached, and whose libraries have probes."""
+    answers = [
+        daemon.request("GET", f"/v1/targets/{target['id']}/cuda", expect=None)
+        for target in daemon.request("GET", "/v1/targets")
+        if target["state"] == "sampling"
+    ]
+    return any(len(answer.get("libraries", ())) >= 2 for answer in answers)
+
+
+def ask_by_call(*arguments):
+    """py_cuda_memory.py's answer by CUDA call, and its truth."""
+    daemon, target = Daemon(), python_program("py_cuda_memory.py", "300")
+    command = [STAKEOUT, "--socket", daemon.socket, "memory", "-p", target.pid, "--gpu", "-d", 60, *arguments]
+    client = spawn(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: cuda_is_watched(daemon), "probes", seconds=40)
+    go(target)
+    assert target.process.stdout.readline() == b"done\n"
+    time.sleep(1)  # the last window of stacks
+    client.send_signal(signal.SIGINT)
+    out, err = client.communicate(timeout=60)
+    assert client.returncode == 0, err
+    go(target)
+    return out, finish(target)
+
+
+@timeout(120)
+def test_memory_by_cuda_call():
+    """Without PyTorch: what each call and each line allocated, gave back and has, to the byte."""
+    out, truth = ask_by_call("--json")
+    answer, true = json.loads(out), truth["memory"]["device"]
+    assert answer["by"] == "cuda-call" and "PyTorch is not loaded" in answer["why"] and answer["exact"], answer
+    assert answer["allocated_bytes"] == true["allocated_bytes"], (answer, true)
+    assert answer["in_use_bytes"] == true["allocated_bytes"] - true["freed_bytes"] == 300 * 3000, (answer, true)
+    assert answer["frees_before"] == 0 and not answer["lost"], answer
+    calls = {row["call"]: row for row in answer["calls"]}
+    assert calls["cudaMalloc"]["calls"] == true["allocations"] == 900, (calls, true)
+    assert calls["cudaMalloc"]["allocated_bytes"] == true["allocated_bytes"], (calls, true)
+    assert calls["cudaFree"]["calls"] == true["frees"] == 600, (calls, true)
+    lines = {row["line"]: row for row in answer["lines"]}
+    keeps, gives, churns = (
+        lines[line_of("py_cuda_memory.py", function, text)]
+        for function, text in (("keeps_half", "byref(first)"), ("keeps_half", "byref(second)"), ("churns", "cudaMalloc"))
+    )
+    assert (keeps["in_use_bytes"], keeps["allocated_bytes"], keeps["frees"]) == (900000, 900000, 0), keeps
+    assert (gives["in_use_bytes"], gives["peak_bytes"], gives["frees"]) == (0, 3000, 300), gives
+    assert (churns["in_use_bytes"], churns["allocations"], churns["frees"]) == (0, 300, 300), churns
+
+
+@timeout(120)
+def test_memory_by_cuda_call_in_words():
+    out, _ = ask_by_call()
+    assert re.search(r"^process \d+: PyTorch is not loaded \(no libc10\.so is mapped\)$", out, re.M), out
+    assert re.search(r"^by CUDA call, \d+\.\d s: 22\.8 MB allocated, 0\.9 of it in use, by line; ", out, re.M), out
+    assert re.search(r"^ +900 +0 +22\.8  cudaMalloc$", out, re.M) and re.search(r"^ +600 +0 +cudaFree$", out, re.M), out
+    assert re.search(r"^ +0\.9 +0\.9 +0\.9 +300 +0  keeps_half \(py_cuda_memory\.py:\d+\)$", out, re.M), out
 
 
 def test_more_than_can_be_looked_at():
@@ -324,6 +385,134 @@ def test_a_process_that_ends_meanwhile():
     assert re.search(r"^ +\d+\.\d +\d+\.\d +\d+ +\d+\.\d  cache_result ", out, re.M), out
 
 
+def check_end(first):
+    """Somebody else has the process sampled already, and watches its memory or does not."""
+    program, daemon = Program("script"), Daemon()
+    daemon.request("POST", "/v1/targets", {"pid": program.pid, "rate_hz": 19, "gpu_memory": first}, expect=201)
+    client, path = look(daemon, program.pid, 60), os.path.join(temporary_dir(), "gpu.pb.gz")
+
+    def has_probes():
+        if len(daemon.request("GET", "/v1/targets")) < 2:
+            return False
+        with open(path, "wb") as f:
+            f.write(daemon.request("GET", "/v1/targets/2/gpu-memory"))
+        return Message(path).comments["gpu.linked"] == "1"
+
+    wait_until(has_probes, "the probes of the second recording")
+    for _ in range(3):
+        account = program.ask()
+    # The client says after two seconds that nothing can be seen, if that is so; and stacks are read four times a second.
+    time.sleep(4)
+    program.end()
+    answer = answer_of(client)
+    assert answer["ended"] is True, answer
+    found = by_function(answer)
+    for name, truth in account["functions"].items():
+        assert name in found and found[name]["live"] == truth["live"], (name, answer, truth)
+    for device, truth in zip(answer["devices"], account["devices"]):
+        assert device["allocated_bytes"] == truth["allocated"], (device, truth)
+
+
+@timeout(120)
+def test_the_end_of_a_process_that_others_watch():
+    """What it had in use then is there for a second recording of it as well."""
+    check_end(False)
+    check_end(True)
+
+
+def comments_of(daemon, target):
+    """What GET /v1/targets/ID/gpu-memory says beside its samples."""
+    path = os.path.join(temporary_dir(), "gpu.pb.gz")
+    with open(path, "wb") as f:
+        f.write(daemon.request("GET", f"/v1/targets/{target}/gpu-memory"))
+    return Message(path).comments
+
+
+def test_a_program_that_executes_another():
+    """What the first one had is in use no more; the second one's totals are its own."""
+    daemon, program = Daemon(), Program("exec")
+    attach(daemon, program.pid)
+    program.ask()
+    answer = report(daemon, program.pid)
+    assert by_function(answer)["allocate_before_exec"]["live"] == 40 * 1000000, answer
+    program.target.process.stdin.write(b"\n")
+    program.target.process.stdin.flush()
+    assert program.target.process.stdout.readline() == b"ready\n"
+
+    def is_seen():
+        program.ask()
+        devices = report(daemon, program.pid)["devices"]
+        return devices and devices[0]["allocations"] > 20
+
+    wait_until(is_seen, "allocations of the second program", seconds=40)
+    account = program.ask()
+    answer = report(daemon, program.pid)
+    found = by_function(answer)
+    assert found["allocate_before_exec"]["live"] == 0, answer
+    # It was seen, and so it is among what was allocated.
+    assert found["allocate_before_exec"]["allocations"] == 40, answer
+    assert sum(found[name]["live"] for name in account["functions"]) > 0, answer
+    for device, truth in zip(answer["devices"], account["devices"]):
+        assert device["pid"] == program.pid and device["allocated_bytes"] == truth["allocated"], (device, truth)
+        assert device["peak_allocated_bytes"] < 40 * 1000000 + truth["allocated"], (device, truth)
+    for name, then in account["then"].items():
+        assert found[name]["then"] <= then, (name, found[name], account)
+    assert found["allocate_before_exec"]["then"] == 0, found
+    program.end()
+
+
+def test_a_worker_with_copies():
+    """A forked child that gives back its copies of its parent's blocks has nothing, and the parent all of them."""
+    daemon, program = Daemon(), Program("worker")
+    target = attach(daemon, program.pid)
+    account = program.ask()
+    hits = int(comments_of(daemon, target)["gpu.hits"])
+
+    def is_seen():
+        program.ask()
+        return int(comments_of(daemon, target)["gpu.hits"]) > hits
+
+    wait_until(is_seen, "the child's calls", step=0.5)
+    answer = report(daemon, program.pid)
+    [device] = answer["devices"]
+    assert device["pid"] == program.pid and device["frees"] == 0, device
+    assert device["allocated_bytes"] == account["devices"][0]["allocated"] == BEFORE + 40 * 1000000, (device, account)
+    assert by_function(answer)["keep_activations"]["live"] == 40 * 1000000, answer
+    points = [int(point.split(":")[1]) for point in comments_of(daemon, target)["gpu.series"].split(",")]
+    assert max(points) * 1024 < 1.5 * device["allocated_bytes"], points
+    program.end()
+
+
+def test_processes_of_others_are_a_number():
+    """A user's program has a child that the user may not look into: neither its lines nor its sums are shown."""
+    daemon, program = Daemon("--socket-mode", "0666", "--group", ""), Program("users")
+    target = attach(daemon, program.pid)
+    path = os.path.join(temporary_dir(), "gpu.pb.gz")
+
+    def seen_by_nobody():
+        [(status, text)] = ask_as(daemon, [("GET", f"/v1/targets/{target}/gpu-memory", None)])
+        assert status == 200, text
+        with open(path, "wb") as f:
+            f.write(text.encode("latin-1"))
+        return json.loads(run([STAKEOUT, "memory", "--gpu", path, "--json"]).stdout)
+
+    for _ in range(5):
+        program.ask()
+    wait_until(lambda: len(report(daemon, program.pid)["devices"]) == 2, "the child to be seen")
+    program.ask()
+    roots = report(daemon, program.pid)
+    assert {d["pid"] for d in roots["devices"]} > {program.pid} and roots["hidden_processes"] == 0, roots
+    assert by_function(roots)["keep_gradients"]["live"] >= 900 * 1000000, roots
+    nobodys = seen_by_nobody()
+    assert [d["pid"] for d in nobodys["devices"]] == [program.pid], nobodys
+    assert nobodys["hidden_processes"] == 1, nobodys
+    assert list(by_function(nobodys)) == ["cache_result"], nobodys
+    series = Message(path).comments["gpu.series"].split(",")
+    assert series[0] and all(int(point.split(":")[1]) < 100000 for point in series), series
+    assert "1 process more has memory on GPUs" in run([STAKEOUT, "memory", "--gpu", path]).stdout
+    program.end()
+
+
 def test_an_incident_is_left():
     """Of a program that catches the error, and of one that ends by it."""
     daemon, where = Daemon("--store", temporary_dir()), temporary_dir()
@@ -350,6 +539,32 @@ def test_an_incident_is_left():
     refused = run([STAKEOUT, "--socket", daemon.socket, "attach", "-p", programs[0].pid, "--save-on", "oom"])
     assert refused.returncode == 1 and "gpu_memory" in refused.stderr, refused.stderr
     programs[0].end()
+
+
+@timeout(90)
+def test_a_pause_is_of_one_sort():
+    """An incident of another rule, just before, does not cost what is left of memory that was refused."""
+    daemon, program = Daemon("--store", temporary_dir()), Program("script")
+    rules = "cpu<5%/1s,oom"
+    daemon.client("attach", "-p", program.pid, "--gpu-memory", "--timeline", "--save-on", rules, "--save-pause", "600")
+
+    def incidents(n):
+        return wait_until(
+            lambda: len(found := daemon.request("GET", "/v1/incidents")) >= n and found, f"{n} incidents", seconds=40
+        )
+
+    program.ask("spin")
+    (first,) = incidents(1)
+    assert first["why"].startswith("it used less than 5 %"), first
+    account = program.ask()
+    first, second = incidents(2)
+    assert second["why"] == "PyTorch was out of memory on a GPU" and second["left_out"] == 0, second
+    path = os.path.join(temporary_dir(), "gpu.pb.gz")
+    daemon.client("incidents", str(second["id"]), "-o", path)
+    found = by_function(json.loads(run([STAKEOUT, "memory", "--gpu", path, "--json"]).stdout))
+    for name, then in account["then"].items():
+        assert found[name]["then"] == then, (name, found[name], account)
+    program.end()
 
 
 def test_rights():

@@ -21,7 +21,7 @@
 	X(leaf) X(pushes) X(moves) X(frame_pointer) X(frame_pointer_lea) X(variable_frame) X(entered) \
 	X(realign_rbx) X(realign_stored) X(realign_r10) X(realign_variable) X(flags) X(red_zone) X(calls) \
 	X(read_pc) X(early_return) X(vectors) X(second_half) X(returns_argument) X(shrink_wrapped) X(spills) \
-	X(exchange)
+	X(exchange) X(restored_early)
 /* clang-format on */
 
 SAMPLE(leaf, "mov rax, rdi\n"
@@ -483,6 +483,45 @@ SAMPLE(overwritten, "mov qword ptr [rsp+8], 0\n"
 		    "pop rbp\n"
 		    "pop rbx\n"
 		    "ret\n")
+
+/* CPython's JIT: saved registers are restored before the end, and their places are used again. */
+SAMPLE(restored_early, "push rbx\n"
+		       "push rbp\n"
+		       "mov rbx, rdi\n"
+		       "mov ebp, 7\n"
+		       "at_restored_early_body:\n"
+		       "lea rax, [rbx+rbp]\n"
+		       "pop rbp\n"
+		       "mov rbx, [rsp]\n"
+		       "mov [rsp], rax\n"
+		       "push rdi\n"
+		       "push rsi\n"
+		       "at_restored_early_again:\n"
+		       "pop rsi\n"
+		       "pop rdi\n"
+		       "pop rax\n"
+		       "ret\n")
+extern const uint8_t at_restored_early_body[];
+extern const uint8_t at_restored_early_again[];
+
+SAMPLE(restored_before_call, "pop rbx\n"
+			     "call restored_before_call_other\n"
+			     "add rsp, 8\n"
+			     "restored_before_call_other: ret\n")
+
+/* Restored early, but only to be kept in a register that no rule can name. */
+SAMPLE(kept_elsewhere, "at_kept_elsewhere_body:\n"
+		       "pop rbx\n"
+		       "push rdi\n"
+		       "mov rax, rbx\n"
+		       "mov ebx, 5\n"
+		       "at_kept_elsewhere_rax:\n"
+		       "add rdi, rbx\n"
+		       "mov rbx, rax\n"
+		       "pop rdi\n"
+		       "ret\n")
+extern const uint8_t at_kept_elsewhere_body[];
+extern const uint8_t at_kept_elsewhere_rax[];
 
 SAMPLE(other_stack, "mov [rdi], rsp\n"
 		    "mov rsp, rsi\n"

@@ -232,30 +232,6 @@ static void it_is_there_again(void **state)
 	empty(dir);
 }
 
-/* Who fills the room makes room. */
-static void who_has_most_gives(void **state)
-{
-	const char *dir = new_dir();
-	struct incident_store *store;
-	struct incident large = { .why = "" };
-	struct so_error err;
-	static const uint8_t bytes[2501];
-
-	assert_int_equal(incident_store__open(dir, 10000, &store, &err), 0);
-	add(store, 1, 1000);
-	for (unsigned i = 0; i < 20; i++)
-		add(store, 2, 1000);
-	assert_int_equal(count(store, 1), 1);
-	assert_int_equal(count(store, 2), 9);
-	for (unsigned i = 0; i < 20; i++)
-		add(store, 1, 1000);
-	assert_int_equal(count(store, 1) + count(store, 2), 10);
-	assert_in_range(count(store, 2), 4, 6);
-	assert_int_equal(incident_store__add(store, &large, bytes, sizeof(bytes), &err), -EFBIG);
-	incident_store__close(store);
-	empty(dir);
-}
-
 static void put(const char *dir, const char *name, const char *text)
 {
 	char path[128];
@@ -266,6 +242,69 @@ static void put(const char *dir, const char *name, const char *text)
 	assert_non_null(f);
 	fputs(text, f);
 	fclose(f);
+}
+
+/* A user fills a quarter, users together half; root's own are what root's make room of. */
+static void who_has_most_gives(void **state)
+{
+	const char *dir = new_dir();
+	struct incident_store *store;
+	struct incident large = { .why = "" };
+	struct so_error err;
+	static const uint8_t bytes[5001];
+
+	assert_int_equal(incident_store__open(dir, 20000, &store, &err), 0);
+	add(store, 1, 1000);
+	for (unsigned i = 0; i < 20; i++)
+		add(store, 2, 1000);
+	assert_int_equal(count(store, 1), 1);
+	assert_int_equal(count(store, 2), 5);
+	for (unsigned i = 0; i < 20; i++)
+		add(store, 0, 1000);
+	assert_int_equal(count(store, 0), 14);
+	for (unsigned uid = 1; uid < 6; uid++)
+		for (unsigned i = 0; i < 10; i++)
+			add(store, uid, 1000);
+	assert_int_equal(count(store, 0), 10);
+	for (unsigned uid = 1; uid < 6; uid++)
+		assert_in_range(count(store, uid), 1, 5);
+	add(store, 0, 1000);
+	assert_int_equal(count(store, 0), 10);
+	assert_int_equal(incident_store__add(store, &large, bytes, sizeof(bytes), &err), -EFBIG);
+	incident_store__close(store);
+	empty(dir);
+}
+
+/* Where they are too many, it does not help to throw a large one away. */
+static void many_small_ones(void **state)
+{
+	const char *dir = new_dir();
+	struct incident_store *store;
+	struct so_error err;
+	char name[32], text[256];
+	size_t n;
+
+	for (unsigned id = 1; id <= INCIDENT_STORE_MAX; id++) {
+		snprintf(name, sizeof(name), "%u.pb.gz", id);
+		put(dir, name, id <= 5 ? "large enough" : "s");
+		snprintf(name, sizeof(name), "%u.json", id);
+		snprintf(text, sizeof(text),
+			 "{\"id\": %u, \"time_ns\": 1, \"pid\": 7, \"comm\": \"train\", \"uid\": %u, \"last_s\": 30.0, "
+			 "\"bytes\": %u, \"why\": \"asked for\", \"left_out\": 0}",
+			 id, id <= 5 ? 0 : 1000 + id % 150, id <= 5 ? 12 : 1);
+		put(dir, name, text);
+	}
+	assert_int_equal(incident_store__open(dir, 0, &store, &err), 0);
+	assert_int_equal(count(store, 0), 5);
+	assert_int_equal(count(store, 1000), 6);
+	/* All users other than root have too many: none of root's goes, nor more than has to. */
+	assert_int_equal(add(store, 1000, 1), INCIDENT_STORE_MAX + 1);
+	assert_int_equal(count(store, 0), 5);
+	assert_in_range(count(store, 1000), 3, 5);
+	incident_store__list(store, &n);
+	assert_int_equal(n, 5 + INCIDENT_STORE_MAX / INCIDENT_STORE_USERS_PART);
+	incident_store__close(store);
+	empty(dir);
 }
 
 /* What an interrupted write left goes; what is damaged is not listed; what is not its own stays. */
@@ -314,6 +353,7 @@ int main(void)
 		cmocka_unit_test(steps_are_said),
 		cmocka_unit_test(it_is_there_again),
 		cmocka_unit_test(who_has_most_gives),
+		cmocka_unit_test(many_small_ones),
 		cmocka_unit_test(damage),
 	};
 

@@ -13,7 +13,7 @@
 
 #include "daemon/python/python_merge.h"
 
-static bool has_lock = true, within;
+static bool has_lock = true, within, loop_known;
 
 /* python: digits, each first frame of a call of the loop followed by '|'. */
 static void expect(const char *native, const char *python, bool native_cut, bool python_cut, const char *want)
@@ -25,6 +25,7 @@ static void expect(const char *native, const char *python, bool native_cut, bool
 				  .native_cut = native_cut,
 				  .python_cut = python_cut,
 				  .within = within,
+				  .loop_known = loop_known,
 				  .has_lock = has_lock };
 	struct merged_frame out[130];
 	size_t n;
@@ -115,6 +116,11 @@ static void test_interpreter_without_names(void **state)
 	expect("abPPc", "1|23|", false, false, "ab123PPc");
 	expect("ab", "1|", false, false, "ab1");
 	expect("abPc", "1|", true, false, "ab1Pc!");
+	/* It has a loop, which lies beyond the cut. */
+	loop_known = true;
+	expect("abPc", "1|23|", true, false, "abPc!123");
+	expect("abPc", "1|", false, false, "ab1Pc");
+	loop_known = false;
 }
 
 int main(void)

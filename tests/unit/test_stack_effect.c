@@ -171,6 +171,25 @@ static void test_lost_registers(void **state)
 	EXPECT(call_below, sample_call_below, CFA(RSP, 32), SAVES(SAME, UNDEFINED));
 }
 
+static void test_restored_early(void **state)
+{
+	_cleanup_(effect_rows) struct effect_rows *owner = NULL;
+	struct code code = make_code(sample_kept_elsewhere, sample_kept_elsewhere_end);
+	struct so_unwind_rule rule = { CFA(RSP, 16), SAVES(SAME, UNDEFINED) };
+	struct effect_rows rows = { 0 };
+
+	EXPECT(restored_early, at_restored_early_body, CFA(RSP, 24), SAVES(CFA, CFA), .rbp_off = -24,
+	       .rbx_off = -16);
+	EXPECT(restored_early, at_restored_early_again, CFA(RSP, 32), SAVES(SAME, SAME));
+	EXPECT(restored_before_call, sample_restored_before_call, CFA(RSP, 24), SAVES(SAME, CFA), .rbx_off = -24);
+
+	/* Where it was saved lies something else now. */
+	assert_int_equal(follow_code(*state, &code, at_kept_elsewhere_body, &rows), 0);
+	owner = &rows;
+	check_rows(&rows);
+	expect_row(&rows, BASE + (uint64_t)(at_kept_elsewhere_rax - sample_kept_elsewhere), &rule);
+}
+
 static void test_no_answer(void **state)
 {
 	EXPECT_NONE(returns_differ, sample_returns_differ);
@@ -521,6 +540,7 @@ int main(void)
 					    cmocka_unit_test(test_frames),
 					    cmocka_unit_test(test_realigned_frames),
 					    cmocka_unit_test(test_lost_registers),
+					    cmocka_unit_test(test_restored_early),
 					    cmocka_unit_test(test_no_answer),
 					    cmocka_unit_test(test_jump_table),
 					    cmocka_unit_test(test_calls),

@@ -138,6 +138,53 @@ static void no_share_without_a_gil(void **state)
 	free(text);
 }
 
+/* Code that CPython compiled, what it calls, and other compilers' below native code of a library. */
+static void just_in_time_code(void **state)
+{
+	static struct profile_line lines[] = {
+		{ .function = "[jit]", .filename = "", .mapping = "" },
+		{ .function = "main", .filename = "/app/train.py", .mapping = "", .line = 12, .python = true },
+		{ .function = "dispatch", .filename = "", .mapping = "/usr/lib/compiled.so" },
+		{ .function = "start_thread", .filename = "", .mapping = "/usr/lib/libc.so.6" },
+		{ .function = "_PyJIT_Entry", .filename = "", .mapping = "/usr/bin/python3.15" },
+	};
+	static const uint32_t own[] = { 0, 0, 1, 3 }, called[] = { 2, 0, 4, 1, 3 }, plain[] = { 2, 1, 3 },
+			      others[] = { 0, 2, 1, 3 }, both[] = { 0, 2, 0, 1, 3 }, bare[] = { 0, 3 };
+	struct profile_sample samples[] = {
+		TRAIN(own, 20, 7, "train", HELD),    TRAIN(called, 5, 7, "train", HELD),
+		TRAIN(plain, 75, 7, "train", HELD),  TRAIN(others, 0, 7, "train", HELD),
+		TRAIN(both, 0, 7, "train", HELD),    TRAIN(bare, 0, 8, "node", PROFILE_GIL_NONE),
+	};
+	static const char own_words[] = "\n25.0 % of the Python samples are in code of CPython's just-in-time compiler, or "
+					"called from it: their lines may be earlier ones of the same function\n";
+	struct profile p = train;
+	char *text;
+
+	p.lines = lines;
+	p.n_lines = 5;
+	p.samples = samples;
+	p.n_samples = sizeof(samples) / sizeof(samples[0]);
+	text = summarise(&p, NULL);
+	assert_non_null(strstr(text, own_words));
+	assert_null(strstr(text, "node"));
+	free(text);
+	/* Other compilers' are named from three in ten on. */
+	samples[2].count = 35;
+	samples[3].count = 30;
+	samples[4].count = 10;
+	text = summarise(&p, NULL);
+	assert_non_null(strstr(text, own_words));
+	assert_non_null(strstr(text, "\n40 % is in just-in-time code without names ([jit]) or called from it; to have "
+				     "them: node --perf-basic-prof"));
+	free(text);
+	samples[5].count = 50;
+	samples[0].count = samples[1].count = 0;
+	text = summarise(&p, NULL);
+	assert_null(strstr(text, "CPython's"));
+	assert_non_null(strstr(text, "\n72 % is in just-in-time code"));
+	free(text);
+}
+
 static void five_threads_by_cpu_time(void **state)
 {
 	struct profile_sample many[] = {
@@ -316,6 +363,7 @@ int main(void)
 		cmocka_unit_test(python_from_a_file_alone),
 		cmocka_unit_test(one_python_thread_needs_no_table),
 		cmocka_unit_test(no_share_without_a_gil),
+		cmocka_unit_test(just_in_time_code),
 		cmocka_unit_test(five_threads_by_cpu_time),
 		cmocka_unit_test(python_problems_in_words),
 		cmocka_unit_test(hostile_python_comments),
