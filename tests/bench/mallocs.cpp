@@ -14,12 +14,12 @@ static void allocate(unsigned *random)
 {
 	*random = *random * 1664525u + 1013904223u;
 
-	char **place = &places[(*random >> 8) % PLACES];
+	char *&place = places[(*random >> 8) % PLACES];
 	unsigned bytes = 16 + (*random >> 20) % 485;
 
-	delete[] * place;
-	*place = new char[bytes];
-	memset(*place, 1, bytes);
+	delete[] place;
+	place = new char[bytes];
+	memset(place, 1, bytes);
 }
 
 int main(int argc, char **argv)

@@ -45,8 +45,8 @@ def started(argv):
 
 
 def losses(pairs, without, watched):
-    """Of each pair, by how many percent a unit cost more. Both are functions that return ns for a unit; which of them comes
-    first is random."""
+    """Of each pair, by how many percent a unit cost more. Both are functions that return ns for a unit; which of them
+    comes first is random."""
     order, found = random.Random(1), []
     for _ in range(pairs):
         if order.random() < 0.5:
