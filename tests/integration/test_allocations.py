@@ -76,7 +76,8 @@ def by_function(answer):
     """Lines with the same function in one."""
     sums = {}
     for line in answer["lines"]:
-        entry = sums.setdefault(re.split(r"[ .]", line["line"])[0], {"allocated": 0, "freed": 0, "in_use": 0, "calls": 0})
+        nothing = {"allocated": 0, "freed": 0, "in_use": 0, "calls": 0}
+        entry = sums.setdefault(re.split(r"[ .]", line["line"])[0], nothing)
         entry["allocated"] += line["allocated_bytes"]
         entry["freed"] += line["freed_bytes"]
         entry["in_use"] += line["in_use_bytes"]
@@ -173,7 +174,9 @@ def test_children_and_libraries_that_come_later():
     check_sums(answer, account, ["malloc"])
     late.ask()
     # The library is mapped now; the probes come with the next look at the process.
-    wait_until(lambda: report(daemon, late.pid)["probe_hits"] and late.ask() and mimalloc_of(daemon, late), "its probes")
+    wait_until(
+        lambda: report(daemon, late.pid)["probe_hits"] and late.ask() and mimalloc_of(daemon, late), "its probes"
+    )
     before, account = mimalloc_of(daemon, late), late.ask()["by_library"]
     for _ in range(5):
         time.sleep(PACE_S)
@@ -300,7 +303,8 @@ def test_windows():
     truth = after["bytes"] - before["bytes"]
     assert last["windowed"] and last["seen_percent"] < 60, last
     more = last["allocated_bytes"] - first["allocated_bytes"]
-    assert abs(more - truth) < 4 * (last["standard_error_bytes"] + first["standard_error_bytes"]), (more, truth, first, last)
+    error = last["standard_error_bytes"] + first["standard_error_bytes"]
+    assert abs(more - truth) < 4 * error, (more, truth, first, last)
     # Some of it is by half a second at the begin, and by the windows' random lengths.
     assert last["cost_percent"] < 12, last
     assert last["line"] is None and not any(line["keeps"] for line in last["lines"]), last
