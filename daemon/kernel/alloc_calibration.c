@@ -57,7 +57,10 @@ static int compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* In a loop that does nothing else, so with warm caches. Of one call; the lower quartile of the rounds: what else runs on the machine disturbs many of them. */
+/*
+ * Of one call, in a loop that does nothing else, so with warm caches; the lower quartile of the rounds: what else runs
+ * on the machine disturbs many of them.
+ */
 static double time_of(int which)
 {
 	uint64_t took[ROUNDS];

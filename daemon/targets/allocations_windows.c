@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The budget of probes on allocators: they are there all the time, or where that is too much in on-windows. What windows
- * see is scaled by CPU time without that of the probes: all since there are windows, by that in the windows.
+ * The budget of probes on allocators: they are there all the time, or where that is too much in on-windows. What
+ * windows see is scaled by CPU time without that of the probes: all since there are windows, by that in the windows.
  */
 #include <dirent.h>
 #include <fcntl.h>

@@ -3,7 +3,8 @@
  * Allocates, and counts what it does itself, by function: alloc_count MODE [ARGUMENT].
  *
  * script: a round for each line of input, then says what each function has done since the begin, in JSON.
- * fork: the same in a child. late LIBRARY: the same with mi_malloc() and mi_free() of what is loaded with the first line.
+ * fork: the same in a child. late LIBRARY: the same with mi_malloc() and mi_free() of what is loaded with the first
+ * line.
  * busy BYTES WORK: as many calls as it can, and says at each line how many there were.
  * steady MB: allocates as much a second, and keeps 10 MB of it. leak MB: keeps all.
  */
