@@ -14,7 +14,7 @@ import python_section  # noqa: E402  pylint: disable=C0413
 import report as reports  # noqa: E402  pylint: disable=C0413
 import sections  # noqa: E402  pylint: disable=C0413
 import categories_section  # noqa: E402  pylint: disable=C0413
-import memory_section  # noqa: E402  pylint: disable=C0413
+import growth_section  # noqa: E402  pylint: disable=C0413
 import store_section  # noqa: E402  pylint: disable=C0413
 import waits_section  # noqa: E402  pylint: disable=C0413
 import tools  # noqa: E402  pylint: disable=C0413
@@ -25,7 +25,7 @@ SECTIONS = {
     "store": store_section.store,
     "categories": categories_section.categories,
     "waits": waits_section.waits,
-    "memory": memory_section.memory,
+    **growth_section.SECTIONS,
 }
 
 
@@ -61,8 +61,11 @@ def measure(options, report):
     for name, section in SECTIONS.items():
         if options.only and name not in options.only:
             continue
+        # To measure its programs' run times costs time of its own, which a section of losses does not want.
+        run_times = name not in growth_section.SECTIONS
         try:
-            section(report, options.quick)
+            with kernel_figures.bpf_run_times(run_times):
+                section(report, options.quick)
         except (tools.Absent, harness.Skip, AssertionError) as why:
             report.note(f"this section was not measured: {why}")
 
@@ -83,8 +86,7 @@ def main():
     for name, version in about["tools"].items():
         print(f"   {name}: {version}")
     try:
-        with kernel_figures.bpf_run_times():
-            measure(options, report)
+        measure(options, report)
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
     finally:

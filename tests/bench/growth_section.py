@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The sections of `make bench` for `stakeout memory`: what a program loses under it, and under memray."""
+import contextlib
+import os
+import statistics
+
+import harness
+import paired_cpu
+import targets
+from tools import Absent
+
+HZ = 19  # as the command samples beside it
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOOLS = {"memory": "stakeout memory", "allocations": "stakeout memory --allocations"}
+HEAD = ["program", "tool", "costs more, %", "pairs", "load", "units a CPU second"]
+
+
+@contextlib.contextmanager
+def looked_at(daemon, pid, what):
+    """What `stakeout memory` asks the daemon for, once it samples. what: "memory" or "allocations"."""
+    path = "/v1/targets"
+    look = daemon.request("POST", path, {"pid": pid, "rate_hz": HZ, what: True}, expect=201)["id"]
+    path += f"/{look}"
+    try:
+        harness.wait_until(lambda: daemon.request("GET", path)["state"] != "attaching", "sampling")
+        yield
+        state = daemon.request("GET", path)["state"]
+        if state != "sampling":
+            raise Absent(f"the recording is {state}")
+    finally:
+        daemon.request("DELETE", path, expect=None)
+
+
+def row(name, tool, pairs, without, watched):
+    """How much a unit costs more, beside the machine's load meanwhile."""
+    plain, load = [], [os.getloadavg()[0]]
+
+    def measured():
+        plain.append(without())
+        return plain[-1]
+
+    found = paired_cpu.losses(pairs, measured, watched)
+    load.append(os.getloadavg()[0])
+    units = f"{1e9 / statistics.median(plain):.3g}"
+    return [name, tool, paired_cpu.cell(found), pairs, f"{min(load):.0f}..{max(load):.0f}", units]
+
+
+def under_stakeout(name, argv, pairs, daemon, what="memory", settle_s=0, part_s=paired_cpu.PART_S):
+    """settle_s: CPU time of the program that each recording has had before it is measured."""
+    with paired_cpu.started(argv) as program:
+
+        def watched():
+            with looked_at(daemon, program.pid, what):
+                if settle_s:
+                    program.ns_per_unit(settle_s)
+                return program.ns_per_unit(part_s)
+
+        return row(name, TOOLS[what], pairs, lambda: program.ns_per_unit(part_s), watched)
+
+
+def growth(report, quick):
+    pairs = 10 if quick else 120
+    report.section(
+        "memory-growth",
+        "how much more CPU time a unit of work costs under `stakeout memory`, %: median [95 % interval]",
+        f"Pairs of {paired_cpu.PART_S} s of the program's CPU time, with and without, in random order.",
+        "Each recording begins anew, so its first second counts for more than in a long one; with --allocations parts of",
+        "3 s are measured, after the first second. 'nothing': the noise.",
+    )
+    programs = [
+        ("C++, new and delete", [targets.built("mallocs")]),
+        ("new pages all the time", [targets.built("new_pages")]),
+    ]
+    if targets.has_module("torch"):
+        programs.insert(1, ("PyTorch training", [harness.PYTHON, os.path.join(HERE, "torch_loop.py")]))
+    else:
+        report.note(f"absent: PyTorch training: {harness.PYTHON} has no module torch")
+    daemon = harness.Daemon("--no-cache")
+    with paired_cpu.started(programs[0][1]) as program:
+        rows = [row(programs[0][0], "nothing", pairs, program.ns_per_unit, program.ns_per_unit)]
+    rows += [under_stakeout(name, argv, pairs, daemon) for name, argv in programs]
+    # Its windows come about once a second, after a tenth of a second that is taken in advance.
+    rows.append(under_stakeout(*programs[0], pairs // 10, daemon, "allocations", 1, 3))
+    daemon.stop()
+    report.table(HEAD, rows)
+
+
+def under_memray(name, tool, python, script, options, pairs):
+    """memray cannot be taken away again: each half of a pair is a process of its own."""
+
+    def cost(argv):
+        with paired_cpu.started(argv) as program:
+            return program.ns_per_unit()
+
+    out = os.path.join(harness.temporary_dir(), "memray.bin")
+    argv = [python, "-m", "memray", "run", "--quiet", "--force", "--output", out, *options, script]
+    return row(name, tool, pairs, lambda: cost([python, script]), lambda: cost(argv))
+
+
+def memray(report, quick):
+    report.section(
+        "memray",
+        "how much more CPU time a unit of work costs, %: median [95 % interval]",
+        "A Python program of small objects, on the Python that memray is for. Pairs as in memory-growth; of memray",
+        "each half of a pair is a process of its own.",
+    )
+    python, script = targets.built("memray/python3"), os.path.join(HERE, "small_objects.py")
+    name, pairs = "Python, small objects", 5 if quick else 20
+    rows = [
+        under_memray(name, "memray", python, script, [], pairs),
+        under_memray(name, "memray --native", python, script, ["--native"], pairs),
+    ]
+    daemon = harness.Daemon("--no-cache")
+    rows.append(under_stakeout(name, [python, script], 6 * pairs, daemon))
+    daemon.stop()
+    report.table(HEAD, rows)
+
+
+SECTIONS = {"memory-growth": growth, "memray": memray}
