@@ -27,6 +27,7 @@ static const struct command {
 	{ "summary", cmd_summary, "where its time goes: categories, phases, functions, lines" },
 	{ "steps", cmd_steps, "how long its steps take, and what the slow ones did" },
 	{ "memory", cmd_memory, "whether its memory grows, and which lines keep it" },
+	{ "tasks", cmd_tasks, "the tasks of its asyncio event loops, and what they wait for" },
 	{ "diff", cmd_diff, "two profiles compared: faster, slower, or no difference found" },
 	{ "baseline", cmd_baseline, "keep what recordings had in a small file, and compare later ones with it" },
 	{ "top", cmd_top, "what processes do now, live in the terminal" },
@@ -49,8 +50,8 @@ static void print_help(void)
 	puts("\nOptions before the command:\n"
 	     "  --socket PATH   the daemon's socket ($STAKEOUT_SOCKET, /run/stakeout/stakeoutd.sock,\n"
 	     "                  $XDG_RUNTIME_DIR/stakeout/stakeoutd.sock); without a daemon,\n"
-	     "                  record, summary, steps, memory, top, dump and cuda start\n"
-	     "                  one of their own\n"
+	     "                  record, summary, steps, memory, tasks, top, dump and cuda\n"
+	     "                  start one of their own\n"
 	     "  --version       print the version and the build-id\n"
 	     "  -h, --help      print this help\n\n"
 	     "A first profile:  sudo stakeout record PID\n\n"

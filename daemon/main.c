@@ -30,6 +30,7 @@
 #include "daemon/http/peer.h"
 #include "daemon/os/memory_helper.h"
 #include "daemon/os/privileges.h"
+#include "daemon/python/python_task_helper.h"
 #include "daemon/os/sd_notify.h"
 #include "daemon/symbols/source_reader.h"
 #include "daemon/http/tcp_door.h"
@@ -412,6 +413,7 @@ int main(int argc, char **argv)
 	struct so_error err = { .text = "" };
 	int ret;
 
+	memory_helper__set_work(python_task_helper__work);
 	/* What the daemon starts itself as. */
 	if (argc == 2 && !strcmp(argv[1], SOURCE_READER_ARGUMENT))
 		source_reader__run();

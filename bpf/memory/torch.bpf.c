@@ -49,6 +49,7 @@ struct call {
 	struct so_torch_slot *slot;
 	__u32 slot_number, tgid, device;
 	__u64 now_ns;
+	__u64 since_ns; /* the device's: what is older is of the program that the process executed before */
 };
 
 static __always_inline void add(__u64 *to, __u64 n)
@@ -85,7 +86,7 @@ static __always_inline void end(const struct call *c)
 	add(&c->slot->run_ns, bpf_ktime_get_ns() - c->now_ns);
 }
 
-static __always_inline struct so_torch_device *find_device(const struct call *c)
+static __always_inline struct so_torch_device *find_device(struct call *c)
 {
 	struct so_torch_device_key key = { .tgid = c->tgid, .device = c->device };
 	struct so_torch_device *d;
@@ -95,12 +96,17 @@ static __always_inline struct so_torch_device *find_device(const struct call *c)
 	if (!all)
 		return NULL;
 	d = bpf_map_lookup_elem(all, &key);
-	if (d)
-		return d;
-	bpf_map_update_elem(all, &key, &no_device, BPF_NOEXIST);
-	d = bpf_map_lookup_elem(all, &key);
-	if (!d)
+	if (!d) {
+		bpf_map_update_elem(all, &key, &no_device, BPF_NOEXIST);
+		d = bpf_map_lookup_elem(all, &key);
+	}
+	if (!d) {
 		add(&c->slot->full, 1);
+		return NULL;
+	}
+	if (!d->since_ns)
+		d->since_ns = c->now_ns;
+	c->since_ns = d->since_ns;
 	return d;
 }
 
@@ -165,6 +171,16 @@ static __always_inline void charge_stack(struct call *c, __u64 ns)
 	s->span_ns = 0;
 }
 
+/* Of the program before, nothing is in use. */
+static __always_inline struct so_torch_site *renew(const struct call *c, struct so_torch_site *site)
+{
+	if (site && site->since_ns < c->since_ns) {
+		site->live = site->peak = site->live_then = 0;
+		site->since_ns = c->since_ns;
+	}
+	return site;
+}
+
 static __always_inline struct so_torch_site *find_site(const struct call *c, __u64 stack, bool make)
 {
 	struct so_torch_site_key key = { .stack = stack, .tgid = c->tgid, .device = c->device };
@@ -176,9 +192,9 @@ static __always_inline struct so_torch_site *find_site(const struct call *c, __u
 		return NULL;
 	site = bpf_map_lookup_elem(all, &key);
 	if (site || !make)
-		return site;
+		return renew(c, site);
 	bpf_map_update_elem(all, &key, &no_site, BPF_NOEXIST);
-	return bpf_map_lookup_elem(all, &key);
+	return renew(c, bpf_map_lookup_elem(all, &key));
 }
 
 /* Where the calling stack's figures are; NULL: it was not taken, or there is no room. */
@@ -245,7 +261,7 @@ static __always_inline void allocate(struct pt_regs *ctx, struct call *c, struct
 	add(&d->allocations, 1);
 	add(&site->allocations, 1);
 	add(&site->bytes, bytes);
-	if (old) {
+	if (old && old->when_ns >= c->since_ns) {
 		struct so_torch_block before = *old;
 
 		forget_block(c, d, &before, false);
@@ -267,7 +283,7 @@ static __always_inline void take_back(struct call *c, struct so_torch_device *d,
 	struct so_torch_block block;
 
 	add(&d->frees, 1);
-	if (!old) {
+	if (!old || old->when_ns < c->since_ns) {
 		add(&d->unseen_frees, 1);
 		add(&d->unseen_bytes, bytes);
 		return;
@@ -318,7 +334,7 @@ static long note_live(struct bpf_map *map, const struct so_torch_site_key *key, 
 		      struct call *c)
 {
 	if (key->tgid == c->tgid && key->device == c->device)
-		site->live_then = site->live;
+		site->live_then = site->since_ns < c->since_ns ? 0 : site->live;
 	return 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The stack of a thread that asks for memory of a GPU, taken at the probe, with the sampler's tables
+ * The stack of a thread that asks for memory, of a GPU or of an allocator, taken at the probe, with the sampler's tables
  * (bpf/target_maps.h), unwinder and Python walker. A probe's program may be preempted, and another thread take its own
  * on the same CPU: so there is more than one buffer.
  */
@@ -12,6 +12,11 @@
 #include "stakeout/torch_abi.h"
 
 #define BUFFERS_A_CPU 2
+
+/* What the record behind that of a stack is, struct so_torch_record. */
+#ifndef STACK_RECORD
+#define STACK_RECORD SO_RECORD_TORCH
+#endif
 
 /*
  * Python frames wake the daemon, at most this often: code objects' names are to be read before their memory is reused.
@@ -62,7 +67,7 @@ static __always_inline __u64 wakeup_of(const struct stack_buffer *b, __u64 now_n
 
 static __noinline bool send_stack(struct stack_buffer *b, __u64 hash, __u32 tgid, __u32 slot, bool urgent)
 {
-	struct so_torch_record record = { .type = SO_RECORD_TORCH, .slot = slot, .stack = hash };
+	struct so_torch_record record = { .type = STACK_RECORD, .slot = slot, .stack = hash };
 
 	if (!b || !walk_send(&b->walk, hash, tgid, BPF_RB_NO_WAKEUP))
 		return false;

@@ -65,6 +65,8 @@ static int check(const struct attach_request *request, const char *match, struct
 		return so_err(err, -EINVAL, "--memory is for one process: -p PID");
 	if (request->gpu_memory)
 		return so_err(err, -EINVAL, "--gpu-memory is for one process: -p PID");
+	if (request->allocations)
+		return so_err(err, -EINVAL, "--allocations is for one process: -p PID");
 	if (!request->children || !request->kernel)
 		return so_err(err, -EINVAL, "rules watch with children and kernel frames");
 	return 0;
@@ -90,6 +92,8 @@ int cmd_attach(const struct globals *globals, int argc, char **argv)
 		  "see how its memory grows as well, for /metrics and\n'stakeout memory'" },
 		{ OPTION_ON, 0, "gpu-memory", NULL, &request.gpu_memory,
 		  "see what its PyTorch has on GPUs as well, for\n'stakeout memory --gpu'" },
+		{ OPTION_ON, 0, "allocations", NULL, &request.allocations,
+		  "see its calls of malloc and its like as well, for\n'stakeout memory --allocations'" },
 		{ OPTION_ON, 0, "timeline", NULL, &request.timed,
 		  "keep when each sample was, of the latest minutes: for\n'stakeout profile --last 30'" },
 		{ OPTION_TEXT, 0, "step", "FUNCTION", &request.step,

@@ -8,10 +8,8 @@
 #include "client/commands/commands.h"
 #include "client/commands/memory_look.h"
 #include "client/commands/memory_past.h"
+#include "client/commands/memory_reports.h"
 #include "client/commands/running.h"
-#include "client/memory/gpu_report.h"
-#include "client/memory/memory_moments.h"
-#include "client/memory/memory_report.h"
 #include "client/render/format.h"
 #include "client/session/interrupt.h"
 #include "client/session/message.h"
@@ -34,43 +32,38 @@ struct memory_request {
 	enum format format;
 	double duration_s;
 	unsigned top;
-	bool as_json, so_far, gpu;
+	bool as_json, so_far, gpu, allocations;
 	struct past_options past;
 	struct time_range range; /* of these */
 };
 
-/* What was read: of the one or of the other. */
-struct reports {
-	struct memory_report host;
-	struct gpu_report gpu;
-};
-
-static void reports__clear(struct reports *reports)
+static enum memory_kind kind_of(const struct memory_request *request)
 {
-	memory_report__clear(&reports->host);
-	gpu_report__clear(&reports->gpu);
+	return request->gpu ? MEMORY_GPU : request->allocations ? MEMORY_ALLOCATIONS : MEMORY_PAGES;
 }
 
 static int download(struct api_client *api, const struct memory_request *request, uint32_t id, uint8_t **bytes,
 		    size_t *length, struct so_error *err)
 {
+	if (request->allocations)
+		return target__allocations(api, id, bytes, length, err);
 	return request->gpu ? target__gpu_memory(api, id, bytes, length, err)
 			    : target__memory(api, id, bytes, length, err);
 }
 
 /* Whoever waits for a minute is not to learn then that there was nothing to see. */
-static int check_gpu(struct api_client *api, const struct memory_request *request, struct target *target,
-		     struct so_error *err)
+static int check_seen(struct api_client *api, const struct memory_request *request, struct target *target,
+		      struct so_error *err)
 {
 	_cleanup_free_ uint8_t *bytes = NULL;
 	size_t length;
 	int ret;
 
-	if (!request->gpu || request->duration_s <= MEMORY_LOOK_CHECK_S)
+	if (kind_of(request) == MEMORY_PAGES || request->duration_s <= MEMORY_LOOK_CHECK_S)
 		return 0;
 	ret = memory_look__wait(api, target, MEMORY_LOOK_CHECK_S, err);
 	ret = ret ?: download(api, request, target->id, &bytes, &length, err);
-	return ret ?: gpu_report__check(bytes, length, err);
+	return ret ?: memory_reports__check(kind_of(request), bytes, length, err);
 }
 
 static int look(const struct globals *globals, const struct memory_request *request, uint8_t **bytes, size_t *length,
@@ -82,8 +75,9 @@ static int look(const struct globals *globals, const struct memory_request *requ
 					       .duration_s = request->duration_s + SPARE_S,
 					       .children = true,
 					       .kernel = true,
-					       .memory = !request->gpu,
-					       .gpu_memory = request->gpu };
+					       .memory = kind_of(request) == MEMORY_PAGES,
+					       .gpu_memory = request->gpu,
+					       .allocations = request->allocations };
 	struct waiting_note *note;
 	struct target target;
 	int ret = session__open(globals->socket, SESSION_ANY, &session, err);
@@ -95,7 +89,7 @@ static int look(const struct globals *globals, const struct memory_request *requ
 	waiting_note__end(note);
 	if (ret)
 		return ret;
-	ret = check_gpu(session__api(session), request, &target, err);
+	ret = check_seen(session__api(session), request, &target, err);
 	ret = ret ?: memory_look__wait(session__api(session), &target, request->duration_s, err);
 	ret = ret ?: download(session__api(session), request, target.id, bytes, length, err);
 	/* A private daemon ends anyhow. */
@@ -129,15 +123,6 @@ static int write_profile(const struct memory_request *request, const struct prof
 	return ret && ret != -EIO ? ret : output__commit(output, err);
 }
 
-static void print_text(const struct memory_request *request, const struct reports *reports, FILE *out)
-{
-	if (request->gpu)
-		gpu_report__print(&reports->gpu, request->top, out);
-	else
-		memory_report__print(&reports->host, request->top, out);
-}
-
-/* Takes json. */
 static int write_json(json_t *json, FILE *out, struct so_error *err)
 {
 	int ret = 0;
@@ -150,7 +135,7 @@ static int write_json(json_t *json, FILE *out, struct so_error *err)
 	return ret;
 }
 
-static int print(const struct memory_request *request, const struct reports *reports, struct so_error *err)
+static int print(const struct memory_request *request, const struct memory_reports *reports, struct so_error *err)
 {
 	_cleanup_(output) struct output *output = NULL;
 	int ret = output__open("-", &output, err);
@@ -158,24 +143,16 @@ static int print(const struct memory_request *request, const struct reports *rep
 	if (ret)
 		return ret;
 	if (request->as_json)
-		ret = write_json(request->gpu ? gpu_report__json(&reports->gpu) : memory_report__json(&reports->host),
-				 output__file(output), err);
+		ret = write_json(memory_reports__json(reports), output__file(output), err);
 	else
-		print_text(request, reports, output__file(output));
+		memory_reports__print(reports, request->top, output__file(output));
 	return ret ?: output__commit(output, err);
 }
 
-static int read_report(const struct memory_request *request, const uint8_t *bytes, size_t length,
-		       struct reports *reports, struct so_error *err)
-{
-	return request->gpu ? gpu_report__read(bytes, length, &reports->gpu, err)
-			    : memory_report__read(bytes, length, &reports->host, err);
-}
-
 /* Against the moment that --base has. */
-static int compare(const struct memory_request *request, const struct reports *reports, struct so_error *err)
+static int compare(const struct memory_request *request, const struct memory_reports *reports, struct so_error *err)
 {
-	__attribute__((cleanup(reports__clear))) struct reports base = { .host.pid = 0 };
+	_cleanup_(memory_reports) struct memory_reports base = { .kind = reports->kind };
 	_cleanup_(memory_moments) struct memory_moments moments = { .n = 0 };
 	_cleanup_(profile_file) struct profile_file file = { .bytes = NULL };
 	_cleanup_(output) struct output *output = NULL;
@@ -183,12 +160,10 @@ static int compare(const struct memory_request *request, const struct reports *r
 
 	if (!ret && file.folded)
 		ret = so_err(err, -EINVAL, "%s has folded stacks: give the pprof file", request->base);
-	ret = ret ?: read_report(request, file.bytes, file.length, &base, err);
+	ret = ret ?: memory_reports__read(reports->kind, file.bytes, file.length, &base, err);
 	if (ret)
 		return ret;
-	ret = request->gpu ? memory_moments__compare(base.gpu.lines, 0, reports->gpu.lines, 0, &moments)
-			   : memory_moments__compare(base.host.lines, base.host.page_bytes, reports->host.lines,
-						     reports->host.page_bytes, &moments);
+	ret = memory_reports__compare(&base, reports, &moments);
 	ret = ret ? so_err(err, ret, "out of memory") : output__open("-", &output, err);
 	if (ret)
 		return ret;
@@ -221,7 +196,8 @@ static int show_calls(const struct globals *globals, const struct memory_request
 
 static int show_report(const struct globals *globals, const struct memory_request *request, struct so_error *err)
 {
-	__attribute__((cleanup(reports__clear))) struct reports reports = { .host.pid = 0 };
+	_cleanup_(memory_reports) struct memory_reports reports = { .kind = MEMORY_PAGES };
+	enum memory_kind kind = kind_of(request);
 	_cleanup_(profile_file) struct profile_file file = { .bytes = NULL };
 	_cleanup_free_ uint8_t *looked = NULL;
 	size_t length = 0;
@@ -236,15 +212,18 @@ static int show_report(const struct globals *globals, const struct memory_reques
 
 	if (!ret && file.folded)
 		ret = so_err(err, -EINVAL, "%s has folded stacks: give the pprof file", request->input);
-	ret = ret ?: read_report(request, looked ?: file.bytes, looked ? length : file.length, &reports, err);
+	/* A file says itself what it has. */
+	if (!ret && request->input && !request->gpu && alloc_report__is(file.bytes, file.length))
+		kind = MEMORY_ALLOCATIONS;
+	ret = ret ?: memory_reports__read(kind, looked ?: file.bytes, looked ? length : file.length, &reports, err);
 	if (!ret && request->output)
-		ret = write_profile(request, request->gpu ? reports.gpu.in_use : reports.host.in_use,
-				    looked ?: file.bytes, looked ? length : file.length, err);
+		ret = write_profile(request, memory_reports__in_use(&reports), looked ?: file.bytes,
+				    looked ? length : file.length, err);
 	/* Standard output has the stacks then. */
 	if (!ret && request->base)
 		ret = compare(request, &reports, err);
 	else if (!ret && request->output && !strcmp(request->output, "-"))
-		print_text(request, &reports, stderr);
+		memory_reports__print(&reports, request->top, stderr);
 	else if (!ret)
 		ret = print(request, &reports, err);
 	return ret;
@@ -266,6 +245,7 @@ static int check_past(struct memory_request *request, struct so_error *err)
 	const char *option = request->duration_s >= 0 ? "-d"
 			     : request->so_far        ? "--so-far"
 			     : request->gpu           ? "--gpu"
+			     : request->allocations   ? "--allocations"
 			     : request->base          ? "--base"
 			     : request->output        ? "-o"
 			     : request->format_word   ? "-f"
@@ -294,6 +274,8 @@ static int check(struct memory_request *request, struct so_error *err)
 	if (!request->pid == !request->input)
 		return so_err(err, -EINVAL, "which process? -p PID, or a file of 'stakeout memory -o FILE.pb.gz'%s",
 			      request->pid ? ", not both" : "");
+	if (request->gpu && request->allocations)
+		return so_err(err, -EINVAL, "--gpu and --allocations are of different memory: one of them");
 	if (request->so_far && request->input)
 		return so_err(err, -EINVAL, "--so-far is of a process, not of a file");
 	if (request->base && request->output && !strcmp(request->output, "-"))
@@ -316,14 +298,16 @@ int cmd_memory(const struct globals *globals, int argc, char **argv)
 		{ OPTION_PID, 'p', "pid", "PID", &request.pid, "the process; or its name, or its script's" },
 		{ OPTION_DURATION, 'd', "duration", "SECONDS", &request.duration_s, "how long (60): 20, 5m" },
 		{ OPTION_ON, 0, "so-far", NULL, &request.so_far,
-		  "at once, of all the time since 'attach --memory'\n"
-		  "or --gpu-memory" },
+		  "at once, of all the time since 'attach --memory',\n"
+		  "--gpu-memory or --allocations" },
 		PAST_SINCE(request.past),
 		PAST_UNTIL(request.past),
 		PAST_AT(request.past),
 		{ OPTION_ON, 0, "gpu", NULL, &request.gpu,
 		  "of GPUs instead: what PyTorch has allocated and cached,\nby the line that asked for it; without "
 		  "PyTorch by CUDA call" },
+		{ OPTION_ON, 0, "allocations", NULL, &request.allocations,
+		  "calls of malloc and its like instead: what each line\nallocated and freed" },
 		{ OPTION_TEXT, 0, "base", "FILE", &request.base,
 		  "an earlier -o FILE.pb.gz: what each line has in use by\nnow that it had not then" },
 		{ OPTION_NUMBER, 0, "top", "N", OPTION_RANGE(&request.top, 1, 100000), "rows of the table (10)" },

@@ -22,6 +22,7 @@ int cmd_summary(const struct globals *globals, int argc, char **argv);
 int cmd_baseline(const struct globals *globals, int argc, char **argv);
 int cmd_diff(const struct globals *globals, int argc, char **argv);
 int cmd_memory(const struct globals *globals, int argc, char **argv);
+int cmd_tasks(const struct globals *globals, int argc, char **argv);
 int cmd_steps(const struct globals *globals, int argc, char **argv);
 int cmd_top(const struct globals *globals, int argc, char **argv);
 int cmd_incidents(const struct globals *globals, int argc, char **argv);

@@ -29,8 +29,10 @@ static bool is_of_allocator(const struct profile_line *line)
 					     "libmimalloc", "libtcmalloc", "libc10",   "ld-musl",      "[" };
 	/* The last ones are those of a program that has the C library in itself. */
 	static const char *const names[] = {
-		"operator new", "std::",     "__gnu_cxx::", "alloc::", "<alloc::", "__rust", "malloc",  "calloc",
-		"realloc",      "sysmalloc", "_int_",       "__libc_", "memset",   "memcpy", "memmove", "__mem"
+		"operator new",     "std::",         "__gnu_cxx::", "alloc::",   "<alloc::", "__rust",
+		"malloc",           "calloc",        "realloc",     "sysmalloc", "_int_",    "__libc_",
+		"memset",           "memcpy",        "memmove",     "__mem",     "memalign", "posix_memalign",
+		"__posix_memalign", "aligned_alloc", "__calloc",    "__strdup",  "__strndup"
 	};
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
@@ -108,6 +110,17 @@ static int line_of(struct maker *m, const struct profile *profile, const struct 
 	if (!ret)
 		*out = &m->lines->lines[number];
 	return ret;
+}
+
+int memory_line__text(const struct profile *profile, const struct profile_sample *sample, char **out)
+{
+	size_t frame = memory_line__frame(profile, sample);
+	struct maker m = { .lines = NULL };
+	int ret = text_of(&m, frame == SIZE_MAX ? NULL : &profile->lines[frame]);
+
+	*out = ret ? NULL : strndup(m.text.bytes, m.text.length);
+	text__clear(&m.text);
+	return ret ?: *out ? 0 : -ENOMEM;
 }
 
 /* Which part of the recording a sample is of, from 0 on. */

@@ -41,5 +41,7 @@ CLEANUP_DEFINE(struct memory_lines *, memory_lines, memory_lines__free)
 bool memory_line__keeps(const struct memory_line *line);
 /* The frame by which a sample is reported: index of profile->lines; SIZE_MAX: it has none. */
 size_t memory_line__frame(const struct profile *profile, const struct profile_sample *sample);
+/* Its text, as a memory_line has it: malloc'ed. -ENOMEM. */
+int memory_line__text(const struct profile *profile, const struct profile_sample *sample, char **out);
 
 #endif

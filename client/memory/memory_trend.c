@@ -176,14 +176,15 @@ static void print_bars(const struct memory_trend *trend, FILE *out)
 	fputs("  ", out);
 	for (size_t i = 0; i < n; i++)
 		fputs(means[i] < 0 ? " " : blocks[(size_t)fmax(0, fmin(7, 8 * (means[i] - least) / span))], out);
-	fprintf(out, "   %s %.1f MB  %s %.1f MB of its own\n", blocks[0], least / MB, blocks[7], (least + span) / MB);
+	fprintf(out, "\n  (%s %.1f MB, %s %.1f MB of its own)\n", blocks[0], least / MB, blocks[7],
+		(least + span) / MB);
 }
 
 static void print_verdict(const struct growth *g, FILE *out)
 {
 	if (g->own.verdict == GROWTH_UNKNOWN) {
-		fprintf(out, "%s: %zu windows in %.0f s are too few\n", growth__word(g->own.verdict), g->points,
-			g->seconds);
+		fprintf(out, "%s: %zu windows in %.0f s are too few: ask for a longer time\n",
+			growth__word(g->own.verdict), g->points, g->seconds);
 		return;
 	}
 	growth_text__print(&g->own, out);

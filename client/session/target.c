@@ -79,6 +79,8 @@ int target__attach(struct api_client *api, const struct attach_request *request,
 		json_object_set_new(body, "memory", json_true());
 	if (request->gpu_memory)
 		json_object_set_new(body, "gpu_memory", json_true());
+	if (request->allocations)
+		json_object_set_new(body, "allocations", json_true());
 	if (request->step && json_object_set_new(body, "step", json_string(request->step)))
 		return so_err(err, -EINVAL, "the function's name is not UTF-8");
 	if (request->n_counted && add_counted(body, request))
@@ -244,6 +246,14 @@ int target__cuda(struct api_client *api, uint32_t id, json_t **out, struct so_er
 	return api_client__call(api, "GET", path, NULL, out, err);
 }
 
+int target__tasks(struct api_client *api, uint32_t id, json_t **out, struct so_error *err)
+{
+	char path[PATH_BYTES];
+
+	target_path(path, id, "/tasks");
+	return api_client__call(api, "GET", path, NULL, out, err);
+}
+
 int target__memory(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err)
 {
 	char path[PATH_BYTES];
@@ -257,6 +267,14 @@ int target__gpu_memory(struct api_client *api, uint32_t id, uint8_t **out, size_
 	char path[PATH_BYTES];
 
 	target_path(path, id, "/gpu-memory");
+	return api_client__download(api, path, out, length, err);
+}
+
+int target__allocations(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err)
+{
+	char path[PATH_BYTES];
+
+	target_path(path, id, "/allocations");
 	return api_client__download(api, path, out, length, err);
 }
 

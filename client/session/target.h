@@ -42,6 +42,7 @@ struct attach_request {
 	bool timed;       /* keep each sample with its time */
 	bool memory;      /* see how its memory grows */
 	bool gpu_memory;  /* see what its PyTorch has on GPUs */
+	bool allocations; /* see its calls of malloc and its like */
 	const char *step; /* the function that begins its steps; NULL: none */
 	/* Other functions, whose calls are counted; TARGET_MOST_COUNTED at most. */
 	const char *const *counted;
@@ -88,6 +89,10 @@ int target__cuda(struct api_client *api, uint32_t id, json_t **out, struct so_er
 int target__memory(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
 /* What the PyTorch of one with `gpu_memory` has on GPUs. */
 int target__gpu_memory(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
+/* What one with `allocations` allocated and freed. */
+int target__allocations(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
+/* The tasks of its root process's event loops. New reference. */
+int target__tasks(struct api_client *api, uint32_t id, json_t **out, struct so_error *err);
 int target__stats(struct api_client *api, uint32_t id, json_t **out, struct so_error *err);
 
 #endif

@@ -482,6 +482,23 @@ static int get_threads(struct call *call)
 	return 0;
 }
 
+static int get_tasks(struct call *call)
+{
+	uid_t uid = call->request->caller.uid;
+	struct target_info info;
+	json_t *tasks = NULL;
+	pid_t pid;
+	int ret = target(call, &info);
+
+	ret = ret ?: api_pull__read_pid(call->request, &pid, &call->error);
+	ret = ret ?: limits__wait_profile(uid, &call->error);
+	if (ret)
+		return ret;
+	ret = engine__tasks(call->api->engine, call->id, pid, call->request->caller, &tasks, &call->error);
+	limits__give_of(LIMIT_PROFILES, uid, 1);
+	return ret ?: answer_json(call, MHD_HTTP_OK, tasks);
+}
+
 /* of_all: the answer's sums are of all processes, also of those that the caller may not look into. */
 static int answer_memory(struct call *call, bool of_all,
 			 int (*read)(struct engine *engine, uint32_t id, struct caller caller, uint8_t **out,
@@ -517,6 +534,11 @@ static int get_memory(struct call *call)
 static int get_gpu_memory(struct call *call)
 {
 	return answer_memory(call, false, engine__gpu_memory);
+}
+
+static int get_allocations(struct call *call)
+{
+	return answer_memory(call, true, engine__allocations);
 }
 
 static int get_stats(struct call *call)
@@ -674,6 +696,7 @@ static const struct route routes[] = {
 	{ "POST", "/v1/targets/ID/stop", post_stop, true },
 	{ "GET", "/v1/targets/ID/profile", get_profile, false },
 	{ "GET", "/v1/targets/ID/threads", get_threads, false },
+	{ "GET", "/v1/targets/ID/tasks", get_tasks, false },
 	{ "POST", "/v1/targets/ID/save", post_save, true },
 	{ "GET", "/v1/incidents", get_incidents, false },
 	{ "DELETE", "/v1/incidents/ID", delete_incident, true },
@@ -685,6 +708,7 @@ static const struct route routes[] = {
 	{ "GET", "/v1/targets/ID/cuda", get_cuda, false },
 	{ "GET", "/v1/targets/ID/memory", get_memory, false },
 	{ "GET", "/v1/targets/ID/gpu-memory", get_gpu_memory, false },
+	{ "GET", "/v1/targets/ID/allocations", get_allocations, false },
 	{ "GET", "/v1/history", get_history, false },
 	{ "GET", "/v1/history/ID/profile", get_history_profile, false },
 	{ "GET", "/v1/history/ID/cuda", get_history_cuda, false },

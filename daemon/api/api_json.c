@@ -36,6 +36,7 @@ static const struct field attach_fields[] = {
 	{ "timed", FIELD_BOOL, offsetof(struct api_attach, options.timed), 0, 0 },
 	{ "memory", FIELD_BOOL, offsetof(struct api_attach, options.memory), 0, 0 },
 	{ "gpu_memory", FIELD_BOOL, offsetof(struct api_attach, options.gpu_memory), 0, 0 },
+	{ "allocations", FIELD_BOOL, offsetof(struct api_attach, options.allocations), 0, 0 },
 	{ "step", FIELD_TEXT, offsetof(struct api_attach, options.step), 0,
 	  sizeof(((struct api_attach *)0)->options.step) },
 	{ "counted", FIELD_FUNCTIONS, offsetof(struct api_attach, options.counted), 0, SO_MARKS - 1 },

@@ -209,6 +209,21 @@ static bool is_free_register(unsigned reg)
 	       (reg >= X86_REG_XMM0 && reg <= X86_REG_XMM15);
 }
 
+/* Of which argument such a register is, from 1 on; 0: none. */
+static unsigned argument_of(unsigned reg)
+{
+	static const unsigned registers[][3] = {
+		{ X86_REG_RDI, X86_REG_EDI, X86_REG_DI }, { X86_REG_RSI, X86_REG_ESI, X86_REG_SI },
+		{ X86_REG_RDX, X86_REG_EDX, X86_REG_DX }, { X86_REG_RCX, X86_REG_ECX, X86_REG_CX },
+		{ X86_REG_R8, X86_REG_R8D, X86_REG_R8W }, { X86_REG_R9, X86_REG_R9D, X86_REG_R9W },
+	};
+
+	for (unsigned i = 0; i < sizeof(registers) / sizeof(registers[0]); i++)
+		if (reg == registers[i][0] || reg == registers[i][1] || reg == registers[i][2])
+			return i + 1;
+	return 0;
+}
+
 /* Instructions that change nothing but their first operand and the flags. */
 static bool writes_first_operand_only(unsigned id)
 {
@@ -221,7 +236,8 @@ static bool writes_first_operand_only(unsigned id)
 /* What an instruction that is known leaves as it was. */
 enum effect { EFFECT_NONE, EFFECT_ARGUMENT, EFFECT_MEMORY, EFFECT_FLOW, EFFECT_UNKNOWN };
 
-static enum effect effect_of(csh handle, const cs_insn *insn)
+/* arguments: as struct probe_code has it. */
+static enum effect effect_of(csh handle, const cs_insn *insn, unsigned arguments)
 {
 	const cs_x86 *x = &insn->detail->x86;
 
@@ -238,6 +254,8 @@ static enum effect effect_of(csh handle, const cs_insn *insn)
 		return EFFECT_MEMORY;
 	if (x->operands[0].type != X86_OP_REG)
 		return EFFECT_UNKNOWN;
+	if (arguments && argument_of(x->operands[0].reg) > arguments)
+		return EFFECT_NONE;
 	return is_free_register(x->operands[0].reg) ? EFFECT_NONE : EFFECT_ARGUMENT;
 }
 
@@ -288,25 +306,38 @@ static bool is_branched_to(struct probe_decoder *d, const struct probe_code *cod
 }
 
 /*
- * `jmp` through a register or memory (0xff /4), taken to be at any byte. Not one through a pointer at a fixed place
- * (ModRM 0x25, relative to rip): it has one destination, as a thunk's, where a table of labels has an index.
+ * `jmp` through a register or memory (0xff /4). Not one through a pointer at a fixed place (ModRM 0x25, relative to rip):
+ * it has one destination, as a thunk's, where a table of labels has an index.
  */
-static bool may_jump_indirectly(const struct probe_code *code)
+static bool is_indirect_jump(const struct probe_code *code, size_t at)
 {
-	for (size_t at = 0; at + 1 < code->size; at++)
-		if (code->bytes[at] == 0xff && (code->bytes[at + 1] >> 3 & 7) == 4 && code->bytes[at + 1] != 0x25)
+	return at + 1 < code->size && code->bytes[at] == 0xff && (code->bytes[at + 1] >> 3 & 7) == 4 &&
+	       code->bytes[at + 1] != 0x25;
+}
+
+/* Such a one taken to be at any byte; what that suspects is decoded if it can be. */
+static bool may_jump_indirectly(struct probe_decoder *d, const struct probe_code *code)
+{
+	bool suspected = false;
+
+	for (size_t at = 0; !suspected && at < code->size; at++)
+		suspected = is_indirect_jump(code, at);
+	for (size_t at = 0, length; suspected && at < code->size; at += length) {
+		length = decode(d, code, at);
+		if (length == 0 || is_indirect_jump(code, at + read_prefixes(code->bytes + at, length).n))
 			return true;
+	}
 	return false;
 }
 
 /* Whether the instruction there is passed once a call. A push is no unseen branch's target: the stack would grow. */
 static bool is_passed_once(struct probe_decoder *d, const struct probe_code *code, size_t at, size_t length)
 {
-	if (at == 0)
+	if (at == 0 || code->repeats)
 		return true;
 	if (is_branched_to(d, code, 1, (int64_t)at, true))
 		return false;
-	return is_push(code->bytes + at, length) || (code->whole && !may_jump_indirectly(code));
+	return is_push(code->bytes + at, length) || (code->whole && !may_jump_indirectly(d, code));
 }
 
 static void describe(struct probe_decoder *d, const struct probe_code *code, size_t at, enum reason why, bool emulated,
@@ -386,7 +417,7 @@ int probe_site__choose(struct probe_decoder *d, const struct probe_code *code, s
 		}
 		/* The instruction that was just decoded is overwritten by what follows. */
 		if (!is_endbr64(code->bytes + at, length) && !is_long_nop(code->bytes + at, length))
-			effect = effect_of(d->x86.handle, d->x86.insn);
+			effect = effect_of(d->x86.handle, d->x86.insn, code->arguments);
 		if (is_emulated(code->bytes + at, length)) {
 			if (is_passed_once(d, code, at, length)) {
 				describe(d, code, at, loops ? REASON_LOOP : reason_emulated(code, at), true, out);

@@ -33,6 +33,9 @@ struct probe_code {
 	size_t size;
 	uint64_t address; /* of the entry; for the words only */
 	bool whole;       /* no part of the function is missing */
+	/* So many of the argument registers say something, the first ones; 0: all six. */
+	unsigned arguments;
+	bool repeats; /* it does no harm if a call passes the site several times */
 };
 
 #define PROBE_CODE_MAX_BYTES (16u << 10)

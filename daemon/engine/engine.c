@@ -138,6 +138,7 @@ static uint64_t timers(struct engine *e)
 	next = earlier(next, collector__tick(&e->collector, now));
 	next = earlier(next, memory_watch__tick(&e->memory, now));
 	next = earlier(next, gpu_memory__tick(&e->gpu_memory, now));
+	next = earlier(next, allocations__tick(&e->allocations, now));
 	now = clock__now_ns();
 	return next > now ? next - now : 0;
 }
@@ -368,7 +369,8 @@ static int compose(struct engine *e, const struct engine_options *o)
 		.files = e->files,
 		.pythons = &e->pythons,
 		.gpu_memory = &e->gpu_memory,
-		.life = { e->sampler, e->processes, &e->targets, &e->scans, e->cuda, e->wake_fd },
+		.allocations = &e->allocations,
+		.life = { e->sampler, e->processes, &e->targets, &e->scans, e->cuda, &e->gpu_memory, e->wake_fd },
 	};
 	e->collector = (struct collector){ .life = e->scanner.life,
 					   .unwind = { e->sampler, &e->learner, &e->pythons },
@@ -395,6 +397,8 @@ static int compose(struct engine *e, const struct engine_options *o)
 	e->collector.memory = &e->memory;
 	e->gpu_memory = (struct gpu_memory){ .processes = e->processes, .targets = &e->targets, .scans = &e->scans };
 	e->collector.gpu_memory = &e->gpu_memory;
+	e->allocations = (struct allocations){ .processes = e->processes, .targets = &e->targets, .scans = &e->scans };
+	e->collector.allocations = &e->allocations;
 	sampler__set_context(e->sampler, &e->collector);
 	e->file_life = (struct file_life){ .files = e->files,
 					   .pool = e->pool,
@@ -497,6 +501,7 @@ void engine__free(struct engine *e)
 		free_files(e);
 	memory_watch__free(&e->memory);
 	gpu_memory__free(&e->gpu_memory);
+	allocations__free(&e->allocations);
 	sampler__free(e->sampler);
 	kernel_symbols__free(e->kernel_symbols);
 	effect_reader__free(e->learner.effects);

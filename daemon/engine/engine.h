@@ -64,6 +64,7 @@ struct attach_options {
 	bool timed;                      /* keep its samples with their times */
 	bool memory;                     /* see how its memory grows */
 	bool gpu_memory;                 /* see what its PyTorch has on GPUs */
+	bool allocations;                /* see its calls of malloc and its like */
 	char step[256];                  /* the function that begins its steps (steps.h); "": none */
 	char counted[SO_MARKS - 1][256]; /* other functions whose calls are to be counted, as `step`; "": no more */
 	/* It is of so many steps, which come after others, and ends with them; steps 0: it is not. */
@@ -145,6 +146,13 @@ struct engine_memory_use {
 int engine__memory_use(struct engine *engine, uint32_t id, struct engine_memory_use *out);
 
 /*
+ * What a target that was attached with `allocations` allocated and freed since, by calls of malloc and its like that
+ * were chosen at random (.design/allocations.md), in the same form. Errors as above.
+ */
+int engine__allocations(struct engine *engine, uint32_t id, struct caller caller, uint8_t **out, size_t *length,
+			struct so_error *err);
+
+/*
  * What the PyTorch of a target that was attached with `gpu_memory` has in use on GPUs now, and what it was given since
  * (.design/gpu-memory.md), in the same form. Errors as above.
  */
@@ -158,6 +166,14 @@ int engine__gpu_memory(struct engine *engine, uint32_t id, struct caller caller,
  */
 int engine__threads(struct engine *engine, uint32_t id, pid_t pid, struct caller caller, uint8_t **out, size_t *length,
 		    struct so_error *err);
+
+/*
+ * The tasks of asyncio in one of the target's processes as they are now (.design/tasks.md). pid and errors as above;
+ * -ENODATA: it has no Python with tasks that can be read, which err says, or its interpreter is starting. *out: new
+ * reference.
+ */
+int engine__tasks(struct engine *engine, uint32_t id, pid_t pid, struct caller caller, json_t **out,
+		  struct so_error *err);
 
 /*
  * The profile in windows, one after the other without a moment or a sample between them: the sums of all windows are

@@ -305,6 +305,8 @@ static int begin_more_of_view(struct engine *e, struct target *t, const struct a
 		ret = memory_watch__begin(&e->memory, t, err);
 	if (!ret && o->gpu_memory)
 		ret = gpu_memory__begin(&e->gpu_memory, t, err);
+	if (!ret && o->allocations)
+		ret = allocations__begin(&e->allocations, t, err);
 	if (!ret && o->cuda)
 		ret = begin_cuda(e, t, o, err);
 	return ret;
@@ -351,6 +353,8 @@ static int look_at_processes(struct engine *e, struct target *t, const struct at
 		ret = begin_cuda(e, t, o, err);
 	if (!ret && o->gpu_memory)
 		ret = gpu_memory__begin(&e->gpu_memory, t, err);
+	if (!ret && o->allocations)
+		ret = allocations__begin(&e->allocations, t, err);
 	if (ret)
 		return ret;
 	if (o->children)
@@ -438,6 +442,8 @@ int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *i
 		ret = memory_watch__load(&e->memory, e->sampler, err);
 	if (!ret && o->gpu_memory)
 		ret = gpu_memory__load(&e->gpu_memory, e->sampler, err);
+	if (!ret && o->allocations)
+		ret = allocations__load(&e->allocations, e->sampler, err);
 	if (ret)
 		return ret;
 	waits__update(e->waits);

@@ -18,6 +18,7 @@ static struct torch_profile torch_of(const struct answer *a)
 	return (struct torch_profile){ .reading = &a->taken.reading,
 				       .stacks = &a->taken.stacks,
 				       .gone = &a->taken.gone,
+				       .copies = &a->taken.copies,
 				       .hidden = &a->snapshot.hidden,
 				       .since_ns = a->taken.since_ns,
 				       .end_ns = a->taken.end_ns };

@@ -5,6 +5,7 @@
 
 #include "daemon/engine/engine.h"
 #include "daemon/targets/file_life.h"
+#include "daemon/targets/allocations.h"
 #include "daemon/targets/gpu_memory.h"
 #include "daemon/targets/memory_watch.h"
 #include "daemon/targets/scanner.h"
@@ -56,6 +57,7 @@ struct engine {
 	pthread_cond_t looks_wanted; /* a target whose waits are wanted, or the end */
 	struct memory_watch memory;
 	struct gpu_memory gpu_memory;
+	struct allocations allocations;
 	struct collector collector;
 	struct file_life file_life;
 };

@@ -128,6 +128,7 @@ static void end_view(struct engine *e, struct target *view)
 	steps__end(view);
 	memory_watch__end(&e->memory, view);
 	gpu_memory__end(&e->gpu_memory, view);
+	allocations__end(&e->allocations, view);
 	if (view->info.timed && !--view->of->timed_views)
 		engine_update_timed(e, view->of);
 	view->wall_hz = view->info.wall ? waits__hz(view->of) : 0;
@@ -180,6 +181,7 @@ void engine_end_target(struct engine *e, struct target *t, enum target_end end)
 	drain_at_end(e, t);
 	memory_watch__end(&e->memory, t);
 	gpu_memory__end(&e->gpu_memory, t);
+	allocations__end(&e->allocations, t);
 	cuda_targets__end(e->cuda, t);
 	samples__end(&t->samples);
 	t->info.state = TARGET_ENDED;
@@ -213,7 +215,9 @@ void engine_drop_target(struct engine *e, struct target *t)
 	process_table__each(e->processes, t->slot, forget_process, e);
 	memory_watch__end(&e->memory, t);
 	gpu_memory__end(&e->gpu_memory, t);
+	allocations__end(&e->allocations, t);
 	gpu_memory__forget(&e->gpu_memory, t);
+	allocations__forget(&e->allocations, t);
 	targets__remove(&e->targets, t);
 	engine_free_target(t);
 	engine_forget_if_idle(e);
@@ -256,6 +260,7 @@ void engine_free_target(struct target *t)
 	call_times__release(&t->calls);
 	memory_watch__release(&t->memory);
 	gpu_memory__release(&t->gpu_memory);
+	allocations__release(&t->allocations);
 	free(t);
 }
 

@@ -14,6 +14,7 @@
 #include "daemon/symbols/debug_files.h"
 #include "daemon/files/file_copy.h"
 #include "daemon/files/file_registry_internal.h"
+#include "daemon/python/python_asyncio.h"
 #include "stakeout/short_path.h"
 
 #define VDSO_PATH      "[vdso]"
@@ -205,6 +206,16 @@ static void look_for_python(const struct file_registry *r, struct prepared_file 
 		*entry->python = image;
 }
 
+/* It is in the interpreter, or in a module of its own. */
+static void look_for_asyncio(struct prepared_file *p)
+{
+	struct file_entry *entry = &p->slot->entry;
+	const char *name = strrchr(entry->path, '/');
+
+	if (entry->python || !strncmp(name ? name + 1 : entry->path, "_asyncio.", strlen("_asyncio.")))
+		entry->asyncio_table = python_asyncio__find(p->fd);
+}
+
 static struct source_file source_of(int fd)
 {
 	struct stat st;
@@ -260,6 +271,7 @@ int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc
 		if (ret)
 			return ret;
 		look_for_python(r, p);
+		look_for_asyncio(p);
 	}
 	*out = TAKE_PTR(p);
 	return 0;

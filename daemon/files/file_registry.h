@@ -37,6 +37,7 @@ struct file_entry {
 	uint64_t rows;
 	struct python_image *python; /* the interpreter in it; NULL: none that is supported */
 	char *python_problem;        /* in words, of one that is not supported; NULL */
+	uint64_t asyncio_table;      /* ELF virtual address of asyncio's table of offsets; 0: it has none */
 };
 
 /* A file read and compiled, not yet in the registry. */

@@ -65,6 +65,8 @@ static int on_stack(void *context, void *data, size_t size)
 		s->handlers.page(s->handlers.context, page);
 	else if (size >= sizeof(*torch) && torch->type == SO_RECORD_TORCH)
 		s->handlers.torch(s->handlers.context, torch);
+	else if (size >= sizeof(*torch) && torch->type == SO_RECORD_ALLOC)
+		s->handlers.alloc(s->handlers.context, torch);
 	return 0;
 }
 

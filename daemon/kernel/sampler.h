@@ -33,6 +33,7 @@ struct sampler_handlers {
 	void (*call)(void *context, const struct so_call_record *record);
 	void (*page)(void *context, const struct so_page_record *record);   /* behind its stack */
 	void (*torch)(void *context, const struct so_torch_record *record); /* behind its stack */
+	void (*alloc)(void *context, const struct so_torch_record *record); /* the same */
 	void (*event)(void *context, const struct so_event *event);
 	void (*count)(void *context, const struct so_count_key *key, const struct so_count *count);
 };

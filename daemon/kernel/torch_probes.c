@@ -290,6 +290,30 @@ int torch_probes__read_devices(const struct torch_probes *p, uint32_t slot, stru
 	return read_devices(p->maps[slot % SO_MAX_SLOTS].devices, out);
 }
 
+bool torch_reading__is_copy(const struct torch_reading *r, size_t device, const struct u64_table *copies)
+{
+	const struct so_torch_device_key *key = &r->device_keys[device];
+	uint32_t of = 0;
+
+	if (r->devices[device].allocations || !copies || !u64_table__get(copies, key->tgid, &of) || !of)
+		return false;
+	for (size_t i = 0; i < r->n_devices; i++)
+		if (r->device_keys[i].tgid == of && r->device_keys[i].device == key->device)
+			return true;
+	return false;
+}
+
+void torch_probes__executed(struct torch_probes *p, uint32_t slot, pid_t tgid)
+{
+	struct torch_reading reading;
+
+	if (!torch_probes__read_devices(p, slot, &reading))
+		for (size_t i = 0; i < reading.n_devices; i++)
+			if (reading.device_keys[i].tgid == (uint32_t)tgid)
+				bpf_map_delete_elem(p->maps[slot % SO_MAX_SLOTS].devices, &reading.device_keys[i]);
+	torch_reading__release(&reading);
+}
+
 void torch_reading__release(struct torch_reading *reading)
 {
 	free(reading->block_keys);

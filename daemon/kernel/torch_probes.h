@@ -8,6 +8,7 @@
 #define STAKEOUT_TORCH_PROBES_H
 
 #include "daemon/kernel/sampler.h"
+#include "daemon/os/u64_table.h"
 #include "stakeout/torch_abi.h"
 
 /*
@@ -31,6 +32,8 @@ int torch_probes__begin(struct torch_probes *p, uint32_t slot);
 void torch_probes__end(struct torch_probes *p, uint32_t slot);
 /* The maps go as well. */
 void torch_probes__forget(struct torch_probes *p, uint32_t slot);
+/* A process has executed another program: what it had on devices is nobody's. */
+void torch_probes__executed(struct torch_probes *p, uint32_t slot, pid_t tgid);
 /* What the kernel side counts and obeys: mask, epoch and budget_ns may be set. */
 struct so_torch_slot *torch_probes__slot(struct torch_probes *p, uint32_t slot);
 
@@ -70,6 +73,12 @@ struct torch_reading {
 	struct so_torch_device *devices;
 	size_t n_devices;
 };
+/*
+ * Whether a device (by its index in the reading) is that of a forked process which has never allocated: what it gives
+ * back are copies of the other's blocks, and its totals are the other's, which is there as well. copies: by process,
+ * whose memory it has a copy of (0: nobody's); NULL: none has.
+ */
+bool torch_reading__is_copy(const struct torch_reading *reading, size_t device, const struct u64_table *copies);
 /* By any thread. -errno; to be released in any case. */
 int torch_maps__read(const struct torch_maps *maps, struct torch_reading *out);
 /* The same of devices alone, of a slot that has maps: few. */

@@ -64,23 +64,51 @@ static unsigned span_of(const struct torch_profile *torch, uint64_t when_ns)
 	return span < TORCH_PROFILE_SPANS ? (unsigned)span : TORCH_PROFILE_SPANS - 1;
 }
 
+/* Devices of a reading by process and number. */
+static uint64_t device_key(uint32_t tgid, uint32_t device)
+{
+	return (uint64_t)tgid << 32 | device;
+}
+
+static int index_devices(const struct torch_reading *r, struct u64_table *out)
+{
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < r->n_devices; i++)
+		ret = u64_table__set(out, device_key(r->device_keys[i].tgid, r->device_keys[i].device), (uint32_t)i);
+	return ret;
+}
+
+/* Not so: its process has executed another program since. */
+static bool is_current(const struct torch_reading *r, const struct u64_table *devices, uint32_t tgid, uint32_t device,
+		       uint64_t when_ns)
+{
+	uint32_t at;
+
+	return u64_table__get(devices, device_key(tgid, device), &at) && when_ns >= r->devices[at].since_ns;
+}
+
 struct torch_group *torch_profile__groups(const struct torch_profile *torch, size_t *n)
 {
 	const struct torch_reading *r = torch->reading;
-	struct torch_group *groups = calloc(r->n_blocks + 1, sizeof(*groups));
+	_cleanup_free_ struct torch_group *groups = calloc(r->n_blocks + 1, sizeof(*groups));
+	struct u64_table devices = { 0 };
 	size_t found = 0, kept = 0;
+	int ret = groups ? index_devices(r, &devices) : -ENOMEM;
 
-	if (!groups)
-		return NULL;
-	for (size_t i = 0; i < r->n_blocks; i++) {
+	for (size_t i = 0; !ret && i < r->n_blocks; i++) {
 		const struct so_torch_block_key *key = &r->block_keys[i];
 
-		if (!has_gone(torch, key->tgid))
+		if (!has_gone(torch, key->tgid) &&
+		    is_current(r, &devices, key->tgid, key->device, r->blocks[i].when_ns))
 			groups[found++] = (struct torch_group){ .key = { r->blocks[i].stack, key->tgid, key->device },
 								.span = span_of(torch, r->blocks[i].when_ns),
 								.blocks = 1,
 								.bytes = r->blocks[i].bytes };
 	}
+	u64_table__release(&devices);
+	if (ret)
+		return NULL;
 	qsort(groups, found, sizeof(*groups), compare);
 	for (size_t i = 0; i < found; i++) {
 		if (kept && !compare(&groups[kept - 1], &groups[i])) {
@@ -91,7 +119,7 @@ struct torch_group *torch_profile__groups(const struct torch_profile *torch, siz
 		}
 	}
 	*n = kept;
-	return groups;
+	return TAKE_PTR(groups);
 }
 
 struct writer {
@@ -99,7 +127,8 @@ struct writer {
 	const struct torch_profile *torch;
 	struct profile_builder *builder;
 	struct profile_export *export;
-	uint64_t most; /* of a value: all of them together are to stay below 2^63 */
+	struct u64_table devices; /* index_devices() */
+	uint64_t most;            /* of a value: all of them together are to stay below 2^63 */
 };
 
 /* The frames of a stack, or one that says why there are none. */
@@ -135,7 +164,9 @@ static int add(struct writer *w, const struct so_torch_site_key *key, int64_t ti
 	return profile_builder__sample_values(w->builder, locations, n, values, &labels);
 }
 
-static int add_site(struct writer *w, const struct so_torch_site_key *key, const struct so_torch_site *site)
+/* since_ns: as its device's; less: of the program that the process executed before. */
+static int add_site(struct writer *w, const struct so_torch_site_key *key, const struct so_torch_site *site,
+		    uint64_t since_ns)
 {
 	uint64_t values[TORCH_VALUES] = { [TORCH_ALLOCATED_OBJECTS] = site->allocations,
 					  [TORCH_ALLOCATED] = site->bytes,
@@ -143,6 +174,9 @@ static int add_site(struct writer *w, const struct so_torch_site_key *key, const
 					  [TORCH_REFUSED] = site->refused_bytes,
 					  [TORCH_IN_USE_THEN] = site->live_then };
 
+	/* That program was refused no memory. */
+	if (!is_current(w->torch->reading, &w->devices, key->tgid, key->device, since_ns))
+		values[TORCH_IN_USE_THEN] = 0;
 	return is_hidden(w->torch, key->tgid) ? 0 : add(w, key, 0, values);
 }
 
@@ -152,11 +186,11 @@ static int add_sites(struct writer *w)
 	int ret = 0;
 
 	for (size_t i = 0; !ret && i < r->n_sites; i++)
-		ret = add_site(w, &r->site_keys[i], &r->sites[i]);
+		ret = add_site(w, &r->site_keys[i], &r->sites[i], r->sites[i].since_ns);
 	for (size_t i = 0; !ret && i < r->n_devices; i++) {
 		const struct so_torch_site_key key = { 0, r->device_keys[i].tgid, r->device_keys[i].device };
 
-		ret = add_site(w, &key, &r->devices[i].rest);
+		ret = add_site(w, &key, &r->devices[i].rest, r->devices[i].since_ns);
 	}
 	return ret;
 }
@@ -185,11 +219,16 @@ int torch_profile__samples(const struct profile_source *source, const struct tor
 			   struct profile_builder *builder)
 {
 	const struct torch_reading *r = torch->reading;
-	struct writer w = { source, torch, builder, profile_export__new(source, builder),
-			    (uint64_t)INT64_MAX / (r->n_sites + r->n_devices + r->n_blocks + 1) };
-	int ret = w.export ? add_sites(&w) : -ENOMEM;
+	struct writer w = { .source = source,
+			    .torch = torch,
+			    .builder = builder,
+			    .export = profile_export__new(source, builder),
+			    .most = (uint64_t)INT64_MAX / (r->n_sites + r->n_devices + r->n_blocks + 1) };
+	int ret = w.export ? index_devices(r, &w.devices) : -ENOMEM;
 
+	ret = ret ?: add_sites(&w);
 	ret = ret ?: add_in_use(&w);
+	u64_table__release(&w.devices);
 	ret = ret ?: profile_export__comment(w.export);
 	profile_export__free(w.export);
 	return ret;
@@ -224,32 +263,32 @@ static int compare_devices(const void *a, const void *b)
 	return (x->device > y->device) - (x->device < y->device);
 }
 
-/* Sorted, those of hidden processes at the end. NULL: no memory. */
-static const struct so_torch_device_key **sort_devices(const struct torch_profile *torch, size_t *n_shown)
+/* Those that are shown, sorted. NULL: no memory. */
+static const struct so_torch_device_key **sort_devices(const struct torch_profile *torch, size_t *n)
 {
 	const struct torch_reading *r = torch->reading;
 	const struct so_torch_device_key **sorted = calloc(r->n_devices + 1, sizeof(const void *));
-	size_t shown = 0, hidden = r->n_devices;
 
+	*n = 0;
 	for (size_t i = 0; sorted && i < r->n_devices; i++)
-		sorted[is_hidden(torch, r->device_keys[i].tgid) ? --hidden : shown++] = &r->device_keys[i];
-	if (sorted) {
-		qsort(sorted, shown, sizeof(*sorted), compare_devices);
-		qsort(sorted + shown, r->n_devices - shown, sizeof(*sorted), compare_devices);
-	}
-	*n_shown = shown;
+		if (!is_hidden(torch, r->device_keys[i].tgid) && !torch_reading__is_copy(r, i, torch->copies))
+			sorted[(*n)++] = &r->device_keys[i];
+	if (sorted)
+		qsort(sorted, *n, sizeof(*sorted), compare_devices);
 	return sorted;
 }
 
 unsigned torch_profile__hidden(const struct torch_profile *torch)
 {
-	size_t n_shown;
-	const struct so_torch_device_key **sorted = sort_devices(torch, &n_shown);
-	unsigned n = 0;
+	const struct torch_reading *r = torch->reading;
+	struct u64_table found = { 0 };
+	unsigned n;
 
-	for (size_t i = n_shown; sorted && i < torch->reading->n_devices; i++)
-		n += i == n_shown || sorted[i]->tgid != sorted[i - 1]->tgid;
-	free(sorted);
+	for (size_t i = 0; i < r->n_devices; i++)
+		if (is_hidden(torch, r->device_keys[i].tgid))
+			u64_table__set(&found, r->device_keys[i].tgid, 1);
+	n = (unsigned)found.n;
+	u64_table__release(&found);
 	return n;
 }
 

@@ -31,6 +31,7 @@ struct torch_profile {
 	const struct accumulator *stacks;
 	const struct u64_table *gone;   /* processes that have ended: they have nothing in use; NULL: none has */
 	const struct u64_table *hidden; /* those of which nothing is said; NULL: none */
+	const struct u64_table *copies; /* torch_reading__is_copy(): such devices are left out; NULL: none is */
 	uint64_t since_ns, end_ns;      /* of the time that is looked at */
 };
 

@@ -22,9 +22,10 @@
 /* Of memory, or of all that a thread's stack is made of. */
 struct request {
 	pid_t pid;
-	uint32_t size; /* CHUNK_BYTES at most; 0: `thread` is asked for */
+	uint32_t size; /* CHUNK_BYTES at most; 0: `thread` is asked for, or work */
 	uint64_t address;
 	struct thread_catch_request thread;
+	uint32_t work_bytes; /* of a request for work, which is the next message */
 };
 
 struct answer {
@@ -44,6 +45,7 @@ static struct {
 	struct memory_helper *idle, *all;
 	unsigned n_idle, n_starting;
 	bool enabled;
+	memory_helper_work work;
 } helpers = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* One that was started while all were killed is no exception. */
@@ -173,6 +175,7 @@ static void *start_spare(void *context)
 	const struct request nothing = { .pid = getpid(), .size = 1 };
 	struct memory_helper *h = start_helper();
 	struct answer answer;
+	bool failed;
 
 	if (h && !ask(h, &nothing, &answer)) {
 		end_helper(h);
@@ -180,11 +183,13 @@ static void *start_spare(void *context)
 	}
 	if (h)
 		give_helper(h);
-	else
-		say_none();
 	pthread_mutex_lock(&helpers.lock);
 	helpers.n_starting--;
+	/* At the daemon's end all are killed, also one that is starting. */
+	failed = !h && helpers.enabled;
 	pthread_mutex_unlock(&helpers.lock);
+	if (failed)
+		say_none();
 	return NULL;
 }
 
@@ -278,6 +283,54 @@ size_t memory_helper__read(pid_t pid, uint64_t address, void *buf, size_t size)
 	return n;
 }
 
+void memory_helper__set_work(memory_helper_work work)
+{
+	helpers.work = work;
+}
+
+static bool ask_for_work(struct memory_helper *h, const void *work, size_t bytes, void *out, size_t *n)
+{
+	const struct request request = { .work_bytes = (uint32_t)bytes };
+	ssize_t got;
+
+	if (send(h->fd, &request, sizeof(request), MSG_NOSIGNAL) != sizeof(request) ||
+	    send(h->fd, work, bytes, MSG_NOSIGNAL) != (ssize_t)bytes)
+		return false;
+	got = recv(h->fd, out, MEMORY_HELPER_ANSWER_BYTES, 0);
+	*n = got > 0 ? (size_t)got : 0;
+	return got > 0;
+}
+
+size_t memory_helper__work(const void *request, size_t bytes, void *answer)
+{
+	struct memory_helper *h = take_helper();
+	size_t n = 0;
+
+	if (!h) {
+		memory_helper__replenish();
+		return helpers.work(request, bytes, answer);
+	}
+	if (ask_for_work(h, request, bytes, answer, &n)) {
+		give_helper(h);
+		return n;
+	}
+	end_helper(h);
+	memory_helper__replenish();
+	return 0;
+}
+
+static bool answer_work(const struct request *request)
+{
+	static _Alignas(16) uint8_t work[MEMORY_HELPER_REQUEST_BYTES], out[MEMORY_HELPER_ANSWER_BYTES];
+	ssize_t n = recv(STDIN_FILENO, work, sizeof(work), 0);
+	size_t bytes;
+
+	if (!helpers.work || n != (ssize_t)request->work_bytes)
+		return false;
+	bytes = helpers.work(work, (size_t)n, out);
+	return bytes && send(STDIN_FILENO, out, bytes, MSG_NOSIGNAL) == (ssize_t)bytes;
+}
+
 static bool answer_thread(const struct request *request)
 {
 	static struct thread_memory memory;
@@ -298,6 +351,13 @@ static bool answer_read(const struct request *request)
 	return send(STDIN_FILENO, &answer, offsetof(struct answer, bytes) + answer.n, MSG_NOSIGNAL) >= 0;
 }
 
+static bool answer_request(const struct request *request)
+{
+	if (request->work_bytes)
+		return answer_work(request);
+	return request->size ? answer_read(request) : answer_thread(request);
+}
+
 void memory_helper__run(void)
 {
 	struct request request;
@@ -305,7 +365,7 @@ void memory_helper__run(void)
 	/* The name by which rules know what is never a target. */
 	prctl(PR_SET_NAME, "stakeoutd");
 	while (recv(STDIN_FILENO, &request, sizeof(request), 0) == sizeof(request)) {
-		if (request.size ? !answer_read(&request) : !answer_thread(&request))
+		if (!answer_request(&request))
 			break;
 	}
 	_exit(0);

@@ -31,6 +31,17 @@ void memory_helper__kill_all(void);
 /* As code_reader__read(). Thread-safe. */
 size_t memory_helper__read(pid_t pid, uint64_t address, void *buf, size_t size);
 
+/*
+ * What a room above wants to be done with another process's memory, in a helper. Requests and answers are plain data,
+ * of these bytes at most; returns the answer's bytes. Set before all else, in the daemon and in what is to be a helper.
+ */
+#define MEMORY_HELPER_REQUEST_BYTES (4u << 10)
+#define MEMORY_HELPER_ANSWER_BYTES  (96u << 10)
+typedef size_t (*memory_helper_work)(const void *request, size_t bytes, void *answer);
+void memory_helper__set_work(memory_helper_work work);
+/* Has it done; returns the bytes of the answer, 0: there is none. answer: MEMORY_HELPER_ANSWER_BYTES. Thread-safe. */
+size_t memory_helper__work(const void *request, size_t bytes, void *answer);
+
 /* thread_catch() of n threads, one after the other; returns how many were caught. Thread-safe. */
 size_t memory_helper__catch(const struct thread_catch_request *requests, struct thread_memory *out, size_t n);
 

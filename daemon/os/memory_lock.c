@@ -161,7 +161,49 @@ size_t memory_lock__read(pid_t pid, uint64_t address, void *buf, size_t size)
 	return n;
 }
 
-struct catch {
+struct work {
+	size_t bytes, n;
+	_Alignas(16) uint8_t request[MEMORY_HELPER_REQUEST_BYTES];
+	_Alignas(16) uint8_t answer[MEMORY_HELPER_ANSWER_BYTES];
+};
+
+static void run_work(void *context)
+{
+	struct work *w = context;
+
+	w->n = memory_helper__work(w->request, w->bytes, w->answer);
+}
+
+size_t memory_lock__work(pid_t pid, const void *request, size_t bytes, unsigned things, void *answer)
+{
+	struct work *w = bytes && bytes <= MEMORY_HELPER_REQUEST_BYTES ? malloc(sizeof(*w)) : NULL;
+	size_t n;
+	int ret;
+
+	if (!w)
+		return 0;
+	memcpy(w->request, request, bytes);
+	w->bytes = bytes;
+	w->n = 0;
+	ret = bounded_call__make_of(&(struct bounded_call){ .kind = BOUNDED_CALL_MEMORY,
+							    .pid = pid,
+							    .patience_ms = MEMORY_LOCK_READ_MS,
+							    .run = run_work,
+							    .forget = free,
+							    .context = w },
+				    things);
+	if (ret == -EINPROGRESS)
+		memory_helper__replenish();
+	if (ret)
+		return 0;
+	n = w->n;
+	memcpy(answer, w->answer, n);
+	free(w);
+	return n;
+}
+
+struct catch
+{
 	struct thread_catch_request requests[MEMORY_LOCK_CATCH];
 	size_t n, caught;
 	struct thread_memory memory[];

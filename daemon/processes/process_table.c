@@ -97,6 +97,7 @@ static int copy_python(struct process *p, const struct process *parent)
 {
 	p->python_file = parent->python_file;
 	p->python_bias = parent->python_bias;
+	p->asyncio_table = parent->asyncio_table;
 	p->python_refused = parent->python_refused;
 	if (!parent->python)
 		return 0;
@@ -111,6 +112,7 @@ static void forget_python(struct process *p)
 {
 	free(TAKE_PTR(p->python));
 	p->python_file = NULL;
+	p->asyncio_table = 0;
 	p->python_asked_ns = 0;
 	p->python_refused = false;
 	p->kernel.python = (struct so_python_place){ 0 };
@@ -124,6 +126,7 @@ int process_table__add_child(struct process_table *t, pid_t tgid, const struct p
 	if (ret)
 		return ret;
 	p->labelled = parent->labelled;
+	p->copy_of = parent->copy_of ?: parent->tgid;
 	p->run = parent->run;
 	if (p->run)
 		p->run->refs++;
@@ -335,6 +338,7 @@ void process_table__exec(struct process_table *t, struct process *p)
 	forget_python(p);
 	p->labelled = false;
 	p->forgotten = 0;
+	p->copy_of = 0;
 	p->execs++;
 	p->kernel.exec_pages = 0;
 	publish(t, p);

@@ -39,18 +39,20 @@ struct learned_mapping {
 
 struct process {
 	pid_t tgid;
-	uid_t uid; /* when it was scanned last; root's until then */
+	uid_t uid;                /* when it was scanned last; root's until then */
 	struct so_process kernel; /* what the kernel was given last */
 	struct mapping_run *run;  /* NULL until scanned */
 	unsigned execs;           /* programs that it has executed since it is known */
-	bool labelled;            /* its labels have been read since it began or executed another program */
-	bool gone;                /* it has exited; its counts may still arrive */
+	pid_t copy_of; /* whose memory it has a copy of, since a fork that was seen; 0: it executed a program */
+	bool labelled; /* its labels have been read since it began or executed another program */
+	bool gone;     /* it has exited; its counts may still arrive */
 	uint64_t gone_ns;
 	struct learned_mapping *learned;
 	unsigned forgotten;                   /* times that code was another than what it was learned from */
 	uint64_t forgotten_ns;                /* the latest of these */
 	const struct file_entry *python_file; /* the file with its interpreter; NULL: none */
 	uint64_t python_bias;                 /* of that file */
+	uint64_t asyncio_table;               /* address of asyncio's table of offsets; 0: none */
 	struct python_process *python;        /* NULL: not ready yet, or refused */
 	uint64_t python_asked_ns;             /* when it was first not ready; 0: never */
 	bool python_refused;

@@ -12,7 +12,7 @@
 #include "stakeout/utf8.h"
 
 #define PROCESS_LABELS 5
-#define LABELS_MAX     (9 + PROCESS_LABELS) /* pid, tid, comm, thread, gil, state, api, device, time_ns */
+#define LABELS_MAX     (10 + PROCESS_LABELS) /* pid, tid, comm, thread, gil, state, api, device, time_ns, age_ns */
 
 /* Of one process: strings. */
 struct process_key {
@@ -26,7 +26,7 @@ struct profile_builder {
 	char *scratch; /* for the string that is looked up */
 	size_t scratch_capacity;
 	struct {
-		uint32_t pid, tid, comm, gil, state, api, device, thread, time;
+		uint32_t pid, tid, comm, gil, state, api, device, thread, time, age;
 	} words; /* strings that every profile has; from "api" on only if a sample has such a label */
 };
 
@@ -284,7 +284,8 @@ static int take_labels(struct profile_builder *b, const struct profile_labels *f
 	    (device && string_number(b, "device", &b->words.device)) ||
 	    (api && string_number(b, "api", &b->words.api)) ||
 	    (thread && string_number(b, "thread", &b->words.thread)) ||
-	    (from->time_ns && string_number(b, "time_ns", &b->words.time)))
+	    (from->time_ns && string_number(b, "time_ns", &b->words.time)) ||
+	    (from->age_ns && string_number(b, "age_ns", &b->words.age)))
 		return -ENOMEM;
 	*n = 0;
 	add_label(labels, n, b->words.pid, 0, from->pid);
@@ -297,6 +298,8 @@ static int take_labels(struct profile_builder *b, const struct profile_labels *f
 	add_label(labels, n, b->words.device, device, 0);
 	if (from->time_ns)
 		add_label(labels, n, b->words.time, 0, from->time_ns);
+	if (from->age_ns)
+		add_label(labels, n, b->words.age, 0, from->age_ns);
 	if (from->process) {
 		const struct process_key *key = intern__key(&b->processes, from->process - 1);
 

@@ -6,7 +6,7 @@
  *
  * How stakeout fills the message: sample_type[0] is samples/count, sample_type[1] is cpu/nanoseconds (count × period),
  * default_sample_type "cpu"; period_type cpu/nanoseconds. Labels of a sample: "pid" and "tid" (num), "comm" (str),
- * "gil" (str), "state" (str), "api" (str), "device" (str), "time_ns" (num), and those of a process. Frames of the
+ * "gil" (str), "state" (str), "api" (str), "device" (str), "time_ns" (num), "age_ns" (num), and those of a process. Frames of the
  * kernel lie in a mapping whose filename is "[kernel.kallsyms]". A Python frame has no mapping, and a function with
  * filename and a line. A cut stack ends (outermost) in a frame without mapping named "[truncated:CAUSE]". Figures about
  * the recording are comments of the form "stakeout.KEY=VALUE".
@@ -92,6 +92,7 @@ struct profile_labels {
 	const char *api;    /* name of the call that the sample is of; NULL: no such label */
 	const char *device; /* the GPU that it is about; NULL: no such label */
 	int64_t time_ns;    /* when it was, or began, since the profile's begin; 0: no such label */
+	int64_t age_ns;     /* how old a block of memory was that was freed; 0: no such label */
 	uint32_t process;   /* of profile_builder__process(): labels that all samples of a process have; 0: none */
 };
 

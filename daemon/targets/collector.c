@@ -119,6 +119,13 @@ static void on_torch(void *context, const struct so_torch_record *record)
 	gpu_memory__stack(c->gpu_memory, record, pending_stacks__find(c->pending, record->stack));
 }
 
+static void on_alloc(void *context, const struct so_torch_record *record)
+{
+	struct collector *c = context;
+
+	allocations__stack(c->allocations, record, pending_stacks__find(c->pending, record->stack));
+}
+
 static void on_event(void *context, const struct so_event *event)
 {
 	struct collector *c = context;
@@ -132,6 +139,7 @@ const struct sampler_handlers collector_handlers = {
 	.call = on_call,
 	.page = on_page,
 	.torch = on_torch,
+	.alloc = on_alloc,
 	.event = on_event,
 	.count = on_count,
 };

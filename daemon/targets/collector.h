@@ -6,6 +6,7 @@
 #ifndef STAKEOUT_COLLECTOR_H
 #define STAKEOUT_COLLECTOR_H
 
+#include "daemon/targets/allocations.h"
 #include "daemon/targets/gpu_memory.h"
 #include "daemon/targets/memory_watch.h"
 #include "daemon/targets/pending_stacks.h"
@@ -30,6 +31,7 @@ struct collector {
 	struct waits *waits;
 	struct memory_watch *memory;
 	struct gpu_memory *gpu_memory;
+	struct allocations *allocations;
 	size_t generation_bytes; /* generations.h */
 	struct waiting_sample *waiting, **waiting_end;
 	size_t n_waiting;

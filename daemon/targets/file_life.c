@@ -68,6 +68,7 @@ static void mark_target(struct file_set *live, const struct target *t)
 	for (size_t i = 0; i < t->memory.pages.n_stacks; i++)
 		mark_stack(live, t->memory.pages.stacks[i]);
 	mark_stacks(live, &t->gpu_memory.stacks);
+	mark_stacks(live, &t->allocations.stacks);
 }
 
 static void mark_process(void *context, struct process *p)

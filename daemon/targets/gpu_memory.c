@@ -54,18 +54,11 @@ void gpu_memory__release(struct target_gpu_memory *memory)
 	accumulator__release(&memory->stacks);
 	memory_series__release(&memory->series);
 	memory_series__release(&memory->shown);
+	u64_table__release(&memory->copies);
 	gpu_memory_drop_kept(memory);
 }
 
 /* Targets. */
-
-void gpu_memory__forget(struct gpu_memory *g, struct target *t)
-{
-	if (t->gpu_memory.maps)
-		torch_probes__forget(g->probes, t->slot);
-	t->gpu_memory.maps = false;
-	gpu_memory_drop_kept(&t->gpu_memory);
-}
 
 static void request_scan(void *context, struct process *p)
 {
@@ -148,6 +141,12 @@ void gpu_memory__end(struct gpu_memory *g, struct target *t)
 	update(g, proper);
 }
 
+void gpu_memory__executed(struct gpu_memory *g, struct target *t, pid_t tgid)
+{
+	if (t->gpu_memory.on)
+		torch_probes__executed(g->probes, t->slot, tgid);
+}
+
 /* Collected. */
 
 void gpu_memory__stack(struct gpu_memory *g, const struct so_torch_record *record, const struct stack *stack)
@@ -215,6 +214,16 @@ static void add_device(struct memory_point *point, const struct so_torch_device 
 	point->file += d->reserved;
 }
 
+/* Once it has ended it cannot be looked up any more. */
+static void note_copy(struct gpu_memory *g, struct target *t, uint32_t tgid)
+{
+	const struct process *p = process_table__find(g->processes, (pid_t)tgid);
+
+	/* Without memory for it, its totals count. There are as many as have devices. */
+	if (p && !p->gone)
+		u64_table__set(&t->gpu_memory.copies, tgid, (uint32_t)p->copy_of);
+}
+
 /*
  * The sum over devices of what was allocated at least since the last time, and of what is reserved; and the same
  * without processes that the target's user may not look into.
@@ -226,11 +235,14 @@ static void add_point(struct gpu_memory *g, struct target *t, uint64_t now_ns)
 	struct torch_reading reading;
 
 	if (!torch_probes__read_devices(g->probes, t->slot, &reading) && reading.n_devices) {
+		for (size_t i = 0; i < reading.n_devices; i++)
+			note_copy(g, t, reading.device_keys[i].tgid);
 		for (size_t i = 0; i < reading.n_devices; i++) {
 			uint32_t tgid = reading.device_keys[i].tgid, unused;
 
 			/* Of one that has ended nothing is in use; where all have, what they had is reported. */
-			if (!gpu_memory_find_process(&t->gpu_memory, (pid_t)tgid))
+			if (!gpu_memory_find_process(&t->gpu_memory, (pid_t)tgid) ||
+			    torch_reading__is_copy(&reading, i, &t->gpu_memory.copies))
 				continue;
 			add_device(&point, &reading.devices[i], slot->epoch);
 			if (!u64_table__get(&t->hidden, tgid, &unused))

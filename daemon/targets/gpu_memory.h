@@ -57,6 +57,9 @@ struct gpu_memory_found *gpu_memory__find(const struct process_scan *scan);
 /* tgid 0: it is not wanted any more. Takes `found`, which may be NULL. */
 void gpu_memory__add(struct gpu_memory *g, pid_t tgid, struct gpu_memory_found *found);
 
+/* For process_life.c: the process has executed another program. */
+void gpu_memory__executed(struct gpu_memory *g, struct target *t, pid_t tgid);
+
 /* For collector.c: a stack that was sent; NULL: it has not come. */
 void gpu_memory__stack(struct gpu_memory *g, const struct so_torch_record *record, const struct stack *stack);
 /* Returns when it wants to be called again; UINT64_MAX: nothing is watched. */
@@ -73,8 +76,9 @@ struct gpu_memory_taken {
 	struct so_torch_slot slot;
 	uint64_t cost_ns, time_ns, lost;
 	struct accumulator stacks;
-	struct u64_table gone; /* processes of the target that have ended, where it has not */
-	char *series, *shown;  /* memory_series__text(); the second without processes hidden from the target's user */
+	struct u64_table gone;   /* processes of the target that have ended, where it has not */
+	struct u64_table copies; /* processes that were forked, by number: whose memory they have a copy of */
+	char *series, *shown;    /* memory_series__text(); the second without processes hidden from the target's user */
 	bool linked;
 	char problem[256];
 	struct torch_reading reading; /* empty until gpu_memory__read() */

@@ -13,7 +13,13 @@ void gpu_memory_look_at_processes(struct gpu_memory *g, struct target *t);
 /* gpu_memory_shares.c. -ENOSPC, in words. May forget what is kept of another one that has ended. */
 int gpu_memory_take_share(struct gpu_memory *g, const struct target *t, struct so_error *err);
 
-/* gpu_memory_taken.c: what a view keeps of a target that has ended goes. */
+/*
+ * gpu_memory_copy.c: what is known of the target that takes the samples, and the same of what a view has kept. -ENOMEM,
+ * -errno; *out is to be released in any case.
+ */
+int gpu_memory_copy(struct gpu_memory *g, const struct target *t, struct gpu_memory_taken *out);
+int gpu_memory_copy_kept(const struct gpu_memory_taken *kept, struct gpu_memory_taken *out);
+/* What a view has kept goes. */
 void gpu_memory_drop_kept(struct target_gpu_memory *memory);
 
 /* gpu_memory.c: a reading of the devices and of what it costs, as at each tick. Of a target that is watched. */

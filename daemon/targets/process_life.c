@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "daemon/targets/gpu_memory.h"
 #include "daemon/targets/viewers.h"
 #include "daemon/os/clock.h"
 #include "daemon/os/limits.h"
@@ -95,8 +96,10 @@ static void process_executed(const struct process_life *l, struct process *p)
 {
 	struct target *t = targets__of_slot(l->targets, p->kernel.slot);
 
-	if (t)
+	if (t) {
 		cuda_targets__process_gone(l->cuda, t, p->tgid);
+		gpu_memory__executed(l->gpu_memory, t, p->tgid);
+	}
 	process_table__exec(l->processes, p);
 	p->scans = 0;
 	scan_queue__request(l->scans, p->tgid, 0);

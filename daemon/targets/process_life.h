@@ -12,6 +12,7 @@ struct process_life {
 	struct targets *targets;
 	struct scan_queue *scans;
 	struct cuda_targets *cuda;
+	struct gpu_memory *gpu_memory;
 	int wake_fd; /* eventfd: a target's last process ended */
 };
 

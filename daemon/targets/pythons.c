@@ -118,6 +118,18 @@ static void retry(void *context, struct process *p)
 		open_python(context, p);
 }
 
+static void find_asyncio(struct pythons *ps, struct process *p, const struct proc_map *map)
+{
+	const struct file_entry *file;
+	uint64_t bias;
+	bool known;
+
+	file = file_registry__find(ps->files, map, &known);
+	if (file && file->asyncio_table &&
+	    !elf_file__bias(&file->elf, map->start, map->end - map->start, map->offset, &bias))
+		p->asyncio_table = file->asyncio_table + bias;
+}
+
 void pythons__find(struct pythons *ps, struct process *p, const struct process_scan *scan)
 {
 	for (size_t i = 0; !p->python_file && i < scan->maps.n; i++) {
@@ -133,6 +145,8 @@ void pythons__find(struct pythons *ps, struct process *p, const struct process_s
 			continue;
 		p->python_file = file;
 	}
+	for (size_t i = 0; !p->asyncio_table && i < scan->maps.n; i++)
+		find_asyncio(ps, p, &scan->maps.maps[i]);
 	retry(ps, p);
 }
 

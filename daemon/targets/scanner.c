@@ -115,6 +115,7 @@ static int scan_now(const struct scanner *s, const struct scan_work *work)
 	_cleanup_(process_scan) struct process_scan scan = { .reported_pages = work->reported_pages };
 	pid_t tgid = work->tgid;
 	struct gpu_memory_found *torch = NULL;
+	struct allocations_found *allocators;
 	struct cuda_found *found = NULL;
 	unsigned execs;
 	bool cuda, gpu_memory, label;
@@ -125,6 +126,7 @@ static int scan_now(const struct scanner *s, const struct scan_work *work)
 	ret = is_foreign(s, tgid) ? -EPERM : process_table__begin_scan(s->life.processes, &scan);
 	cuda = cuda_targets__wants(s->life.cuda, tgid);
 	gpu_memory = gpu_memory__wants(s->gpu_memory, tgid);
+	allocators = ret ? NULL : allocations__wants(s->allocations, tgid);
 	label = wants_labels(s, tgid, &execs);
 	pthread_mutex_unlock(s->lock);
 	if (ret)
@@ -134,6 +136,8 @@ static int scan_now(const struct scanner *s, const struct scan_work *work)
 		found = cuda_targets__find(s->life.cuda, &scan);
 	if (gpu_memory)
 		torch = gpu_memory__find(&scan);
+	if (allocators)
+		allocations__find(allocators, &scan);
 	pthread_mutex_lock(s->lock);
 	ret = s->stopping ? -ECANCELED : process_table__end_scan(s->life.processes, &scan);
 	if (!ret && scan.again)
@@ -144,6 +148,7 @@ static int scan_now(const struct scanner *s, const struct scan_work *work)
 	}
 	cuda_targets__add(s->life.cuda, ret ? 0 : tgid, found);
 	gpu_memory__add(s->gpu_memory, ret ? 0 : tgid, torch);
+	allocations__add(s->allocations, ret ? 0 : tgid, allocators);
 	pthread_mutex_unlock(s->lock);
 	if (ret == -EAGAIN)
 		scan_later(s, work);

@@ -7,6 +7,7 @@
 #ifndef STAKEOUT_SCANNER_H
 #define STAKEOUT_SCANNER_H
 
+#include "daemon/targets/allocations.h"
 #include "daemon/targets/gpu_memory.h"
 #include "daemon/targets/process_life.h"
 
@@ -15,6 +16,7 @@ struct scanner {
 	struct file_registry *files;
 	struct pythons *pythons;
 	struct gpu_memory *gpu_memory;
+	struct allocations *allocations;
 	struct process_life life;
 	/* Under the lock. */
 	unsigned under_way; /* scans, also such as nobody waits for any more */

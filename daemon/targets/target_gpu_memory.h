@@ -27,6 +27,7 @@ struct target_gpu_memory {
 	uint64_t cost_ns, time_ns;   /* what the probes took of the target's time, of its CPU time or what went by */
 	uint64_t lost;               /* stacks that there was no memory for */
 	struct accumulator stacks;   /* no counters */
+	struct u64_table copies;     /* of processes with devices that were forked: whose memory they have a copy of */
 	struct memory_series series; /* anonymous: the least that was allocated since the last tick; file: reserved */
 	struct memory_series shown;  /* the same without processes that are hidden from the target's user */
 	struct gpu_memory_process *processes;

@@ -6,6 +6,7 @@
 #include "daemon/targets/call_times.h"
 #include "daemon/targets/cuda_targets.h"
 #include "daemon/targets/pythons.h"
+#include "daemon/targets/target_allocations.h"
 #include "daemon/targets/target_gpu_memory.h"
 #include "daemon/targets/target_memory.h"
 #include "daemon/targets/target_info.h"
@@ -123,6 +124,7 @@ struct target {
 	struct target_cuda cuda;
 	struct target_memory memory;
 	struct target_gpu_memory gpu_memory;
+	struct target_allocations allocations;
 };
 
 /* All zero is an empty one. For targets.c; `by_slot` is given to the parts below. */

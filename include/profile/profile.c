@@ -27,6 +27,7 @@ enum label_role {
 	LABEL_GIL,
 	LABEL_STATE,
 	LABEL_TIME,
+	LABEL_AGE,
 	LABEL_RANK,
 	LABEL_LOCAL_RANK,
 	LABEL_CONTAINER
@@ -50,6 +51,7 @@ static const struct {
 	{ "gil", LABEL_GIL },
 	{ "state", LABEL_STATE },
 	{ "time_ns", LABEL_TIME },
+	{ "age_ns", LABEL_AGE },
 	{ "rank", LABEL_RANK },
 	{ "local_rank", LABEL_LOCAL_RANK },
 	{ "container", LABEL_CONTAINER },
@@ -478,6 +480,9 @@ static int read_labels(const struct reader *r, size_t number, struct profile_sam
 			break;
 		case LABEL_TIME:
 			out->time_ns = label->num > 0 ? label->num : 0;
+			break;
+		case LABEL_AGE:
+			out->age_ns = label->num > 0 ? label->num : 0;
 			break;
 		case LABEL_RANK:
 			out->rank = str;

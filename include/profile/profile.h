@@ -46,6 +46,7 @@ struct profile_sample {
 	const char *container;  /* label "container" of its process: an id; NULL or "" when absent */
 	const char *state;      /* label "state": what a thread did when it was looked at; "" when absent */
 	int64_t time_ns;        /* label "time_ns": when it was, or began, since the profile's begin; 0 when absent */
+	int64_t age_ns;         /* label "age_ns": how old a block of memory was that was freed; 0 when absent */
 	enum profile_gil gil;   /* label "gil": "held" or "released" by this thread */
 };
 

@@ -148,6 +148,7 @@ enum so_record_type {
 	SO_RECORD_CALL = 3,  /* struct so_call_record */
 	SO_RECORD_PAGE = 4,  /* struct so_page_record (stakeout/pages_abi.h) */
 	SO_RECORD_TORCH = 5, /* struct so_torch_record (stakeout/torch_abi.h) */
+	SO_RECORD_ALLOC = 6, /* the same, of a stack of alloc.bpf.c */
 };
 
 /*

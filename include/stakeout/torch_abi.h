@@ -53,6 +53,7 @@ struct so_torch_site {
 	__u64 live, peak;             /* bytes in use now, and the most of it */
 	__u64 refused, refused_bytes; /* that there was no memory for */
 	__u64 live_then;              /* in use when memory of the device was refused last to the process */
+	__u64 since_ns;               /* as its device's, when it was used last */
 	__u32 sent, pad;              /* its stack is in the ring */
 };
 
@@ -60,7 +61,12 @@ struct so_torch_device_key {
 	__u32 tgid, device;
 };
 
+/*
+ * What a program has on a device: when it executes another one, the daemon takes its devices away, so that what is
+ * older than a device is of the program before.
+ */
 struct so_torch_device {
+	__u64 since_ns;            /* its first call */
 	__u64 allocated, reserved; /* as the program said last */
 	__u64 peak_allocated, peak_reserved;
 	__u64 low, epoch; /* the least that was allocated since the slot has that epoch */

@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	if (size < 1)
 		return 0;
-	code = (struct probe_code){ data + 1, size - 1, 0x401000, data[0] & 1 };
+	code = (struct probe_code){ data + 1, size - 1, 0x401000, data[0] & 1, data[0] >> 5, data[0] >> 4 & 1 };
 	r = probe_site__choose(decoder, &code, &site);
 	if (r != probe_site__choose(decoder, &code, &again) || memcmp(&site, &again, sizeof(site)) != 0)
 		abort();

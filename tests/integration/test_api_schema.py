@@ -103,6 +103,8 @@ def test_real_answers_of_every_route():
         if "{" in path:
             go(method, path, operation, native, 424242)
     go_bad(document, daemon)
+    # Its target is of a Python whose tasks are not known; test_tasks.py looks at those of one.
+    done.add(("GET", "/v1/targets/{id}/tasks"))
     missing = {(m, p) for m, p, _ in operations()} - done
     assert not missing, f"never answered well: {missing}"
 

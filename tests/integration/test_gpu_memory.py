@@ -420,6 +420,69 @@ def test_the_end_of_a_process_that_others_watch():
     check_end(True)
 
 
+def comments_of(daemon, target):
+    """What GET /v1/targets/ID/gpu-memory says beside its samples."""
+    path = os.path.join(temporary_dir(), "gpu.pb.gz")
+    with open(path, "wb") as f:
+        f.write(daemon.request("GET", f"/v1/targets/{target}/gpu-memory"))
+    return Message(path).comments
+
+
+def test_a_program_that_executes_another():
+    """What the first one had is in use no more; the second one's totals are its own."""
+    daemon, program = Daemon(), Program("exec")
+    attach(daemon, program.pid)
+    program.ask()
+    answer = report(daemon, program.pid)
+    assert by_function(answer)["allocate_before_exec"]["live"] == 40 * 1000000, answer
+    program.target.process.stdin.write(b"\n")
+    program.target.process.stdin.flush()
+    assert program.target.process.stdout.readline() == b"ready\n"
+
+    def is_seen():
+        program.ask()
+        devices = report(daemon, program.pid)["devices"]
+        return devices and devices[0]["allocations"] > 20
+
+    wait_until(is_seen, "allocations of the second program", seconds=40)
+    account = program.ask()
+    answer = report(daemon, program.pid)
+    found = by_function(answer)
+    assert found["allocate_before_exec"]["live"] == 0, answer
+    # It was seen, and so it is among what was allocated.
+    assert found["allocate_before_exec"]["allocations"] == 40, answer
+    assert sum(found[name]["live"] for name in account["functions"]) > 0, answer
+    for device, truth in zip(answer["devices"], account["devices"]):
+        assert device["pid"] == program.pid and device["allocated_bytes"] == truth["allocated"], (device, truth)
+        assert device["peak_allocated_bytes"] < 40 * 1000000 + truth["allocated"], (device, truth)
+    for name, then in account["then"].items():
+        assert found[name]["then"] <= then, (name, found[name], account)
+    assert found["allocate_before_exec"]["then"] == 0, found
+    program.end()
+
+
+def test_a_worker_with_copies():
+    """A forked child that gives back its copies of its parent's blocks has nothing, and the parent all of them."""
+    daemon, program = Daemon(), Program("worker")
+    target = attach(daemon, program.pid)
+    account = program.ask()
+    hits = int(comments_of(daemon, target)["gpu.hits"])
+
+    def is_seen():
+        program.ask()
+        return int(comments_of(daemon, target)["gpu.hits"]) > hits
+
+    wait_until(is_seen, "the child's calls", step=0.5)
+    answer = report(daemon, program.pid)
+    [device] = answer["devices"]
+    assert device["pid"] == program.pid and device["frees"] == 0, device
+    assert device["allocated_bytes"] == account["devices"][0]["allocated"] == BEFORE + 40 * 1000000, (device, account)
+    assert by_function(answer)["keep_activations"]["live"] == 40 * 1000000, answer
+    points = [int(point.split(":")[1]) for point in comments_of(daemon, target)["gpu.series"].split(",")]
+    assert max(points) * 1024 < 1.5 * device["allocated_bytes"], points
+    program.end()
+
+
 def test_processes_of_others_are_a_number():
     """A user's program has a child that the user may not look into: neither its lines nor its sums are shown."""
     daemon, program = Daemon("--socket-mode", "0666", "--group", ""), Program("users")

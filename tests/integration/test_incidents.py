@@ -118,14 +118,14 @@ def test_what_cannot_be_written():
 
 @timeout(120)
 def test_a_standstill():
-    """A program that falls below a bound of CPU time, and stays there: once for each fall."""
+    """A program that falls below a bound of CPU time, and stays there: once for each fall. On a busy machine it has a tenth."""
     target, daemon = program(60000, 2), Keeper()
-    daemon.attach(target, "--save-on", "cpu<20%/2s,step>10s", "--save-last", "3", "--save-pause", "1", "--step", "training_step")
+    daemon.attach(target, "--save-on", "cpu<2%/2s,step>10s", "--save-last", "3", "--save-pause", "1", "--step", "training_step")
     time.sleep(4)
     assert daemon.incidents() == []
     os.kill(target.pid, signal.SIGSTOP)
     (first,) = daemon.wait_for(1)
-    assert first["why"].startswith("it used less than 20 % of a CPU for "), first
+    assert first["why"].startswith("it used less than 2 % of a CPU for "), first
     assert first["last_s"] == 5, first
     time.sleep(4)
     assert len(daemon.incidents()) == 1

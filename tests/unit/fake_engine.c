@@ -367,6 +367,19 @@ int engine__threads(struct engine *engine, uint32_t id, pid_t pid, struct caller
 	return engine__profile(engine, id, caller, 0, out, length, err);
 }
 
+int engine__tasks(struct engine *engine, uint32_t id, pid_t pid, struct caller caller, json_t **out,
+		  struct so_error *err)
+{
+	struct target_info info;
+
+	if (engine__info(engine, id, &info))
+		return so_err(err, -ENOENT, "there is no target %u", id);
+	if (pid && pid != info.pid && pid != engine->child)
+		return so_err(err, -ESRCH, "process %d is none of target %u", pid, id);
+	*out = json_pack("{s:[], s:[]}", "tasks", "chains");
+	return *out ? 0 : -ENOMEM;
+}
+
 int engine__memory(struct engine *engine, uint32_t id, struct caller caller, uint8_t **out, size_t *length,
 		   struct so_error *err)
 {
@@ -390,6 +403,19 @@ int engine__gpu_memory(struct engine *engine, uint32_t id, struct caller caller,
 	if (!fake_engine__last_attach(engine).gpu_memory)
 		return so_err(err, -ENODATA,
 			      "target %u was attached without \"gpu_memory\": its memory on GPUs is not watched", id);
+	return engine__profile(engine, id, caller, 0, out, length, err);
+}
+
+int engine__allocations(struct engine *engine, uint32_t id, struct caller caller, uint8_t **out, size_t *length,
+			struct so_error *err)
+{
+	struct target_info info;
+
+	if (engine__info(engine, id, &info))
+		return so_err(err, -ENOENT, "there is no target %u", id);
+	if (!fake_engine__last_attach(engine).allocations)
+		return so_err(err, -ENODATA,
+			      "target %u was attached without \"allocations\": its allocations are not watched", id);
 	return engine__profile(engine, id, caller, 0, out, length, err);
 }
 

@@ -177,7 +177,7 @@ static void check(struct probe_decoder *decoder, size_t i)
 	/* Exactly its size: a reader too far is seen by AddressSanitizer. */
 	_cleanup_free_ uint8_t *bytes = malloc(table[i].size ? table[i].size : 1);
 	struct probe_site site = { .offset = 99 };
-	struct probe_code code = { bytes, table[i].size, 0x401000, table[i].whole };
+	struct probe_code code = { bytes, table[i].size, 0x401000, table[i].whole, 0, false };
 	int r;
 
 	memcpy(bytes, table[i].code, table[i].size);
@@ -206,7 +206,7 @@ static void test_cut_anywhere(void **state)
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		for (size_t size = 0; size < table[i].size; size++) {
 			_cleanup_free_ uint8_t *bytes = malloc(size ? size : 1);
-			struct probe_code code = { bytes, size, 0, false };
+			struct probe_code code = { bytes, size, 0, false, 0, false };
 			struct probe_site site;
 
 			memcpy(bytes, table[i].code, size);
@@ -387,9 +387,29 @@ static void test_compiled(void **state)
 	assert_int_equal(nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
+/* mov rdx, rdi; push rbx: of a function with one argument rdx says nothing. */
+static void test_arguments(void **state)
+{
+	static const uint8_t bytes[] = "\x48\x89\xfa\x53\x5b\xc3";
+	_cleanup_(probe_decoder) struct probe_decoder *decoder = NULL;
+	struct probe_code code = { bytes, sizeof(bytes) - 1, 0, true, 0, false };
+	struct probe_site site;
+
+	assert_int_equal(probe_decoder__new(&decoder), 0);
+	for (unsigned arguments = 0; arguments <= 6; arguments++) {
+		bool beyond = arguments == 1 || arguments == 2;
+
+		code.arguments = arguments;
+		assert_int_equal(probe_site__choose(decoder, &code, &site), 0);
+		assert_int_equal(site.offset, beyond ? 3 : 0);
+		assert_int_equal(site.emulated, beyond);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_arguments),
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_cut_anywhere),
 		cmocka_unit_test(test_compiled),

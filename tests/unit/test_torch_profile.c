@@ -39,7 +39,14 @@ static void groups(void **state)
 		{ 100, 11, 1 * SECOND }, { 10, 11, 1 * SECOND + 5 }, { 20, 11, 1 * SECOND },
 		{ 30, 11, 20 * SECOND }, { 40, 11, 1 * SECOND },     { 50, 0, 99 * SECOND }
 	};
-	const struct torch_reading reading = { .block_keys = keys, .blocks = blocks, .n_blocks = 6 };
+	struct so_torch_device_key device_keys[] = { { 7, CUDA(1) }, { 9, CUDA(0) }, { 7, CUDA(0) } };
+	struct so_torch_device devices[3] = { { .since_ns = 1 * SECOND } };
+	const struct torch_reading reading = { .block_keys = keys,
+					       .blocks = blocks,
+					       .n_blocks = 6,
+					       .device_keys = device_keys,
+					       .devices = devices,
+					       .n_devices = 3 };
 	struct u64_table gone = { 0 };
 	const struct torch_profile torch = { .reading = &reading, .gone = &gone, .since_ns = 0, .end_ns = 20 * SECOND };
 	struct torch_group *found;
@@ -67,11 +74,64 @@ static void groups(void **state)
 	u64_table__release(&gone);
 }
 
+/* What is older than the device, or of none, is of a program that the process has replaced by another one. */
+static void after_an_exec(void **state)
+{
+	struct so_torch_block_key keys[] = { { 0x1000, 7, CUDA(0) }, { 0x2000, 7, CUDA(0) }, { 0x3000, 7, CUDA(1) } };
+	struct so_torch_block blocks[] = { { 100, 11, 4 * SECOND }, { 10, 11, 5 * SECOND }, { 20, 11, 9 * SECOND } };
+	struct so_torch_device_key device = { 7, CUDA(0) };
+	struct so_torch_device values = { .since_ns = 5 * SECOND };
+	const struct torch_reading reading = { .block_keys = keys,
+					       .blocks = blocks,
+					       .n_blocks = 3,
+					       .device_keys = &device,
+					       .devices = &values,
+					       .n_devices = 1 };
+	const struct torch_profile torch = { .reading = &reading, .end_ns = 20 * SECOND };
+	struct torch_group *found;
+	size_t n;
+
+	found = torch_profile__groups(&torch, &n);
+	assert_int_equal(n, 1);
+	assert_int_equal(found[0].bytes, 10);
+	free(found);
+}
+
+/* A forked process that only gives back has the other's totals. */
+static void forked_processes(void **state)
+{
+	struct so_torch_device_key keys[] = { { 7, CUDA(0) }, { 8, CUDA(0) }, { 8, CUDA(1) }, { 9, CUDA(0) } };
+	struct so_torch_device values[4] = {
+		{ .allocated = 3, .allocations = 3 }, { .allocated = 3 }, { .allocated = 4 }, { .allocations = 1 }
+	};
+	const struct torch_reading reading = { .device_keys = keys, .devices = values, .n_devices = 4 };
+	struct u64_table copies = { 0 };
+
+	for (size_t i = 0; i < 4; i++)
+		assert_false(torch_reading__is_copy(&reading, i, NULL));
+	u64_table__set(&copies, 7, 0);
+	u64_table__set(&copies, 8, 7);
+	u64_table__set(&copies, 9, 7);
+	assert_false(torch_reading__is_copy(&reading, 0, &copies));
+	assert_true(torch_reading__is_copy(&reading, 1, &copies));
+	/* Of a device that the other has not, and of one that it allocates on by itself. */
+	assert_false(torch_reading__is_copy(&reading, 2, &copies));
+	assert_false(torch_reading__is_copy(&reading, 3, &copies));
+	u64_table__release(&copies);
+}
+
 static void no_time_has_passed(void **state)
 {
 	struct so_torch_block_key key = { 0x1000, 7, CUDA(0) };
 	struct so_torch_block block = { 100, 11, 5 };
-	const struct torch_reading reading = { .block_keys = &key, .blocks = &block, .n_blocks = 1 };
+	struct so_torch_device_key device = { 7, CUDA(0) };
+	struct so_torch_device values = { .since_ns = 5 };
+	const struct torch_reading reading = { .block_keys = &key,
+					       .blocks = &block,
+					       .n_blocks = 1,
+					       .device_keys = &device,
+					       .devices = &values,
+					       .n_devices = 1 };
 	const struct torch_profile torch = { .reading = &reading, .since_ns = 5, .end_ns = 5 };
 	struct torch_group *found;
 	size_t n;
@@ -145,8 +205,13 @@ static void hidden_processes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names),   cmocka_unit_test(groups),           cmocka_unit_test(no_time_has_passed),
-		cmocka_unit_test(devices), cmocka_unit_test(hidden_processes),
+		cmocka_unit_test(names),
+		cmocka_unit_test(groups),
+		cmocka_unit_test(after_an_exec),
+		cmocka_unit_test(forked_processes),
+		cmocka_unit_test(no_time_has_passed),
+		cmocka_unit_test(devices),
+		cmocka_unit_test(hidden_processes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A program whose memory on GPUs is known: `py_gpu_memory.py LIBC10 MODE [MB_A_SECOND]`, of the modes script, die,
-leak, churn, fast, fork, late and users.
+leak, churn, fast, fork, late, users, exec
+and worker.
 
 Says "ready", then for each line on standard input what it has counted by itself, as JSON. `script` does one round of a
 scripted sequence for each, or after "spin" nothing but four seconds of work; `die` ends after one. `users` becomes
-another user's, and has a child that does not: on each line that allocates 900 MB, and it one MB.
+another user's, and has a child that does not: on each line that allocates 900 MB, and it one MB. `exec` allocates 40 MB on
+a line, and executes the `script` on the next. `worker` allocates 40 MB on the first line, and forks; on each further one the
+child gives one of its copies back.
 """
 import ctypes
 import json
@@ -150,6 +153,38 @@ def allocate_of_two_users(gpu):
         say([gpu])
 
 
+def allocate_before_exec(gpu, size):
+    return gpu.allocate(size)
+
+
+def execute_another(gpu, path):
+    print("ready", flush=True)
+    asked(None)
+    for _ in range(40):
+        allocate_before_exec(gpu, MB)
+    say([gpu])
+    asked(None)
+    os.execv(sys.executable, [sys.executable, os.path.abspath(__file__), path, "script"])
+
+
+def fork_a_worker(gpu):
+    to_child, to_parent = os.pipe(), os.pipe()
+    print("ready", flush=True)
+    asked(None)
+    KEPT.extend(keep_activations(gpu, MB) for _ in range(40))
+    if not os.fork():
+        os.close(to_child[1])
+        while os.read(to_child[0], 1):
+            give_back(KEPT.pop())
+            os.write(to_parent[1], b"x")
+        os._exit(0)
+    say([gpu])
+    while asked(None):
+        os.write(to_child[1], b"x")
+        os.read(to_parent[0], 1)
+        say([gpu])
+
+
 def run_steadily(mode, rate, gpu):
     begin, done = time.monotonic(), 0.0
     while True:
@@ -189,6 +224,10 @@ def main():
     for kind in (0, 20):
         other = names["Allocator"](library, 0, kind)
         other.free(other.allocate(KB))
+    if mode == "exec":
+        execute_another(gpus[0], path)
+    if mode == "worker":
+        fork_a_worker(gpus[0])
     if mode == "users":
         allocate_of_two_users(gpus[0])
     if mode != "late":

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The processes of targets whose allocations are watched: their files with allocators, and the probes in these. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/cuda/alloc_library.h"
+#include "daemon/os/exec_pages.h"
+#include "daemon/targets/allocations_internal.h"
+#include "stakeout/array.h"
+
+/* Of one target. */
+#define MOST_PROCESSES 64
+#define MOST_FILES     4096
+
+/* Read of a process's environment. */
+#define ENVIRONMENT_BYTES 65536
+
+struct allocations_found {
+	struct allocations_file *files; /* those that the target knows, without fd and library; then those found */
+	size_t n_known, n, capacity;
+	uint32_t *mapped; /* which of these the process has mapped */
+	size_t n_mapped, mapped_capacity;
+	bool own_python;
+};
+
+static struct target *watching_target(const struct allocations *a, const struct process *p)
+{
+	struct target *t = p && !p->gone ? targets__of_slot(a->targets, p->kernel.slot) : NULL;
+
+	return t && t->allocations.on ? t : NULL;
+}
+
+static struct allocations_process *find_process(const struct target_allocations *allocations, pid_t pid)
+{
+	for (size_t i = 0; i < allocations->n_processes; i++)
+		if (allocations->processes[i].pid == pid)
+			return &allocations->processes[i];
+	return NULL;
+}
+
+/* Probes. */
+
+static void place(struct allocations *a, struct target_allocations *allocations, struct allocations_process *at,
+		  unsigned which)
+{
+	const struct allocations_file *file = &allocations->files[at->libraries[which].file];
+	uint64_t offsets[ALLOC_LIBRARY_MAX], cookies[ALLOC_LIBRARY_MAX];
+	struct alloc_places places = { offsets, cookies, 0 };
+	int ret;
+
+	for (uint32_t i = 0; i < file->library->n; i++) {
+		uint32_t kind = SO_ALLOC_COOKIE_KIND(file->library->cookies[i]);
+
+		if (!at->own_python && (kind == SO_ALLOC_PY_OBJECT || kind == SO_ALLOC_PY_MEMORY))
+			continue;
+		offsets[places.n] = file->library->offsets[i];
+		cookies[places.n++] = file->library->cookies[i];
+	}
+	if (!places.n)
+		return;
+	ret = alloc_probes__attach(a->probes, at->pid, file->fd, &places, &at->libraries[which].link);
+	allocations->linked |= !ret;
+	if (ret)
+		snprintf(allocations->problem, sizeof(allocations->problem),
+			 "the kernel refused the probes in process %d: %s", at->pid, strerror(-ret));
+}
+
+static void place_in(struct allocations *a, struct target_allocations *allocations, struct allocations_process *at)
+{
+	for (unsigned i = 0; i < at->n_libraries; i++)
+		if (!at->libraries[i].link)
+			place(a, allocations, at, i);
+}
+
+static void remove_from(struct allocations_process *at)
+{
+	for (unsigned i = 0; i < at->n_libraries; i++)
+		alloc_link__free(TAKE_PTR(at->libraries[i].link));
+}
+
+void allocations_place_all(struct allocations *a, struct target *t)
+{
+	for (size_t i = 0; i < t->allocations.n_processes; i++)
+		place_in(a, &t->allocations, &t->allocations.processes[i]);
+}
+
+void allocations_remove_all(struct target_allocations *allocations)
+{
+	for (size_t i = 0; i < allocations->n_processes; i++)
+		remove_from(&allocations->processes[i]);
+}
+
+bool allocations_going(struct allocations *a, const struct target_allocations *allocations)
+{
+	for (size_t i = 0; i < allocations->n_processes; i++)
+		if (alloc_probes__going(a->probes, allocations->processes[i].pid))
+			return true;
+	return false;
+}
+
+/* Scans. */
+
+struct allocations_found *allocations__wants(const struct allocations *a, pid_t tgid)
+{
+	const struct target *t = watching_target(a, process_table__find(a->processes, tgid));
+	struct allocations_found *found = t ? calloc(1, sizeof(*found)) : NULL;
+
+	if (!found)
+		return NULL;
+	if (ARRAY_RESERVE(found->files, found->capacity, t->allocations.n_files + 1)) {
+		free(found);
+		return NULL;
+	}
+	for (size_t i = 0; i < t->allocations.n_files; i++) {
+		found->files[i] = t->allocations.files[i];
+		found->files[i].fd = -1;
+		found->files[i].library = NULL;
+	}
+	found->n = found->n_known = t->allocations.n_files;
+	return found;
+}
+
+static void free_found(struct allocations_found *found)
+{
+	for (size_t i = found->n_known; i < found->n; i++) {
+		if (found->files[i].fd >= 0)
+			close(found->files[i].fd);
+		free(found->files[i].library);
+	}
+	free(found->files);
+	free(found->mapped);
+	free(found);
+}
+
+/* Without an allocator the file is not kept open. */
+static void look_into(struct allocations_file *file, const struct process_scan *scan, const struct proc_map *map,
+		      bool program)
+{
+	struct alloc_library *library = malloc(sizeof(*library));
+	struct so_error err;
+
+	file->fd = library ? proc_maps__open_file(scan->reader, map) : -1;
+	if (file->fd >= 0 && !alloc_library__read(file->fd, map->path, program, library, &err) && library->n) {
+		file->library = library;
+		return;
+	}
+	if (file->fd >= 0)
+		close(file->fd);
+	file->fd = -1;
+	free(library);
+}
+
+/* SIZE_MAX: there is no room. */
+static size_t find_file(struct allocations_found *found, const struct process_scan *scan, const struct proc_map *map,
+			bool program)
+{
+	for (size_t i = 0; i < found->n; i++)
+		if (found->files[i].inode == map->inode && found->files[i].dev_major == map->dev_major &&
+		    found->files[i].dev_minor == map->dev_minor)
+			return i;
+	if (found->n >= MOST_FILES || ARRAY_RESERVE(found->files, found->capacity, found->n + 1))
+		return SIZE_MAX;
+	found->files[found->n] = (struct allocations_file){ map->inode, map->dev_major, map->dev_minor, -1, NULL };
+	look_into(&found->files[found->n], scan, map, program);
+	return found->n++;
+}
+
+/* PYTHONMALLOC=malloc and its like: all that CPython asks its own allocators for is malloc's. */
+static bool has_own_python(pid_t reader)
+{
+	_cleanup_free_ char *text = calloc(1, ENVIRONMENT_BYTES + 1);
+	_cleanup_close_ int fd = -1;
+	char path[64];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", reader);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 || !text ? 0 : read(fd, text, ENVIRONMENT_BYTES);
+	for (const char *at = text; n > 0 && at < text + n; at += strlen(at) + 1)
+		if (!strncmp(at, "PYTHONMALLOC=malloc", 19))
+			return false;
+	return true;
+}
+
+void allocations__find(struct allocations_found *found, const struct process_scan *scan)
+{
+	bool program = true;
+
+	found->own_python = has_own_python(scan->reader);
+	for (size_t i = 0; i < scan->maps.n; i++) {
+		const struct proc_map *map = &scan->maps.maps[i];
+		size_t at;
+
+		if (!map->inode || !map->executable)
+			continue;
+		at = find_file(found, scan, map, program);
+		program = false;
+		if (at == SIZE_MAX || ARRAY_RESERVE(found->mapped, found->mapped_capacity, found->n_mapped + 1))
+			continue;
+		found->mapped[found->n_mapped++] = (uint32_t)at;
+	}
+}
+
+/* The target's number of a file that was found; it may have learned of it meanwhile. -1: there is no room. */
+static int64_t take_file(struct target_allocations *allocations, struct allocations_file *file)
+{
+	for (size_t i = 0; i < allocations->n_files; i++)
+		if (allocations->files[i].inode == file->inode && allocations->files[i].dev_major == file->dev_major &&
+		    allocations->files[i].dev_minor == file->dev_minor)
+			return (int64_t)i;
+	if (ARRAY_RESERVE(allocations->files, allocations->files_capacity, allocations->n_files + 1))
+		return -1;
+	allocations->files[allocations->n_files] = *file;
+	file->library = NULL;
+	file->fd = -1;
+	return (int64_t)allocations->n_files++;
+}
+
+static void add_library(struct target_allocations *allocations, struct allocations_process *at, uint32_t file)
+{
+	if (!allocations->files[file].library)
+		return;
+	for (unsigned i = 0; i < at->n_libraries; i++)
+		if (at->libraries[i].file == file)
+			return;
+	if (at->n_libraries == ALLOCATIONS_MAX_LIBRARIES)
+		return;
+	at->libraries[at->n_libraries].file = file;
+	at->libraries[at->n_libraries++].link = NULL;
+}
+
+/* NULL: there is no room. */
+static struct allocations_process *note_process(struct target_allocations *allocations, const struct process *p)
+{
+	struct allocations_process *at = find_process(allocations, p->tgid);
+
+	if (!at) {
+		if (allocations->n_processes == MOST_PROCESSES ||
+		    ARRAY_RESERVE(allocations->processes, allocations->capacity, allocations->n_processes + 1))
+			return NULL;
+		at = &allocations->processes[allocations->n_processes++];
+		*at = (struct allocations_process){ .pid = p->tgid };
+	} else if (at->execs != p->execs) {
+		remove_from(at);
+		*at = (struct allocations_process){ .pid = p->tgid };
+	}
+	at->execs = p->execs;
+	return at;
+}
+
+void allocations__add(struct allocations *a, pid_t tgid, struct allocations_found *found)
+{
+	const struct process *p = tgid ? process_table__find(a->processes, tgid) : NULL;
+	struct target *t = watching_target(a, p);
+	struct allocations_process *at = t && found ? note_process(&t->allocations, p) : NULL;
+
+	for (size_t i = 0; at && i < found->n_mapped; i++) {
+		int64_t file = take_file(&t->allocations, &found->files[found->mapped[i]]);
+
+		if (file >= 0)
+			add_library(&t->allocations, at, (uint32_t)file);
+	}
+	if (at) {
+		at->looked = true;
+		at->own_python = found->own_python;
+		if (t->allocations.placed)
+			place_in(a, &t->allocations, at);
+	}
+	if (found)
+		free_found(found);
+}
+
+/* One that was forked since, has executed another program, or has mapped a library is looked at. */
+static void look_at_process(void *context, struct process *p)
+{
+	struct allocations *a = context;
+	struct target *t = watching_target(a, p);
+	struct allocations_process *known = t ? find_process(&t->allocations, p->tgid) : NULL;
+	uint64_t pages;
+
+	if (!t)
+		return;
+	pages = exec_pages__read(p->tgid);
+	if (known && known->looked && known->execs == p->execs && (!pages || pages == p->kernel.exec_pages))
+		return;
+	if (note_process(&t->allocations, p))
+		scan_queue__request(a->scans, p->tgid, pages);
+}
+
+/* Of those that have ended the probes go. */
+static void drop_ended(struct allocations *a, struct target *t)
+{
+	struct target_allocations *allocations = &t->allocations;
+
+	for (size_t i = allocations->n_processes; i-- > 0;) {
+		if (watching_target(a, process_table__find(a->processes, allocations->processes[i].pid)) == t)
+			continue;
+		remove_from(&allocations->processes[i]);
+		allocations->processes[i] = allocations->processes[--allocations->n_processes];
+	}
+}
+
+void allocations_look_at_processes(struct allocations *a, struct target *t)
+{
+	process_table__each(a->processes, t->slot, look_at_process, a);
+	drop_ended(a, t);
+}

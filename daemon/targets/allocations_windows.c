@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The budget of probes on allocators: they are there all the time, or where that is too much in on-windows. What windows
+ * see is scaled by CPU time without that of the probes: all since there are windows, by that in the windows.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/os/clock.h"
+#include "daemon/targets/allocations_internal.h"
+
+#define MS 1000000ull
+
+#define ON_NS      (50 * MS)
+#define LOOK_NS    (100 * MS) /* between two looks at the cost, where there are no windows */
+#define RETRY_NS   (5 * MS)
+#define MAX_OFF_NS (10000 * MS)
+
+#define MOST_THREADS 64
+
+#define BUDGET (ALLOCATIONS_PERCENT / 100.0)
+/* What is left over of it may be taken at once, and so much in the beginning. */
+#define CREDIT_NS (100.0 * MS)
+/* Below this part of the budget windows are not needed. */
+#define ENOUGH 0.7
+/* Of the newest window in the smoothed share. */
+#define NEWEST 0.3
+
+static uint64_t cpu_ns(pid_t pid)
+{
+	clockid_t clock;
+
+	return clock_getcpuclockid(pid, &clock) ? 0 : clock__read_ns(clock);
+}
+
+static uint64_t thread_waited_ns(int tasks, const char *tid)
+{
+	char name[64], text[96] = "";
+	uint64_t waited = 0;
+	_cleanup_close_ int fd = -1;
+
+	snprintf(name, sizeof(name), "%.20s/schedstat", tid);
+	fd = openat(tasks, name, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+		return 0;
+	return sscanf(text, "%*u %" SCNu64, &waited) == 1 ? waited : 0;
+}
+
+/* How long its threads, the first MOST_THREADS of them, were ready to run and had no CPU. */
+static uint64_t waited_ns(pid_t pid)
+{
+	struct dirent *entry;
+	uint64_t sum = 0;
+	char path[64];
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	dir = opendir(path);
+	for (unsigned n = 0; dir && n < MOST_THREADS && (entry = readdir(dir));) {
+		if (entry->d_name[0] == '.')
+			continue;
+		sum += thread_waited_ns(dirfd(dir), entry->d_name);
+		n++;
+	}
+	if (dir)
+		closedir(dir);
+	return sum;
+}
+
+/* Where a process or a thread has ended meanwhile, a sum is smaller than before. */
+static double more(uint64_t now, uint64_t before)
+{
+	return now > before ? (double)(now - before) : 0;
+}
+
+static struct allocations_reading read_counters(struct allocations *a, const struct target *t)
+{
+	const struct so_alloc_slot *slot = alloc_probes__slot(a->probes, t->slot);
+	struct allocations_reading now = { .when_ns = clock__now_ns(),
+					   .hits = slot->hits,
+					   .stepped_hits = slot->stepped_hits,
+					   .stacks_ns = slot->stacks_ns,
+					   .bytes = slot->bytes,
+					   .left_out = slot->left_out };
+
+	for (size_t i = 0; i < t->allocations.n_processes; i++) {
+		now.cpu_ns += cpu_ns(t->allocations.processes[i].pid);
+		now.waited_ns += waited_ns(t->allocations.processes[i].pid);
+	}
+	return now;
+}
+
+static struct allocations_spent spent_between(struct allocations *a, const struct allocations_reading *from,
+					      const struct allocations_reading *to)
+{
+	const struct alloc_prices *prices = alloc_probes__prices(a->probes);
+	double cpu = more(to->cpu_ns, from->cpu_ns);
+	struct allocations_spent spent = { .stacks_ns = more(to->stacks_ns, from->stacks_ns) };
+
+	spent.cost_ns = spent.stacks_ns + more(to->hits, from->hits) * prices->hit_ns +
+			more(to->stepped_hits, from->stepped_hits) * prices->stepped_ns;
+	spent.own_ns = fmax(0, cpu - spent.cost_ns);
+	spent.time_ns = fmax(cpu, more(to->when_ns, from->when_ns) - more(to->waited_ns, from->waited_ns));
+	return spent;
+}
+
+static void account(struct allocations *a, struct target *t, const struct allocations_reading *now)
+{
+	struct target_allocations *allocations = &t->allocations;
+	const struct allocations_spent spent = spent_between(a, &allocations->accounted, now);
+
+	if (allocations->accounted.when_ns) {
+		allocations->spent.cost_ns += spent.cost_ns;
+		allocations->spent.stacks_ns += spent.stacks_ns;
+		allocations->spent.own_ns += spent.own_ns;
+		allocations->spent.time_ns += spent.time_ns;
+		if (allocations->placed)
+			allocations->seen_ns += now->when_ns - allocations->accounted.when_ns;
+	}
+	allocations->accounted = *now;
+}
+
+void allocations_account(struct allocations *a, struct target *t)
+{
+	const struct allocations_reading now = read_counters(a, t);
+
+	account(a, t, &now);
+}
+
+static void begin_window(struct target_allocations *allocations, const struct allocations_reading *now)
+{
+	allocations->window = *now;
+	allocations->window_end_ns = now->when_ns + (allocations->windowed ? ON_NS : LOOK_NS);
+}
+
+void allocations_begin_windows(struct allocations *a, struct target *t)
+{
+	const struct allocations_reading now = read_counters(a, t);
+
+	t->allocations.placed = true;
+	t->allocations.credit_ns = CREDIT_NS;
+	account(a, t, &now);
+	begin_window(&t->allocations, &now);
+}
+
+/* Fewer are chosen where their stacks take more than half of what there is, or there is no room for their blocks. */
+static bool adapt_mean(struct so_alloc_slot *slot, double stacks_share, double hits_share, bool full)
+{
+	double most = fmax(BUDGET / 2, hits_share);
+
+	if ((stacks_share > most || full) && slot->shift < SO_ALLOC_MAX_SHIFT) {
+		slot->shift++;
+		return true;
+	}
+	if (slot->shift && stacks_share < most / 8)
+		slot->shift--;
+	return false;
+}
+
+static void begin_off_window(struct target_allocations *allocations, const struct allocations_reading *now)
+{
+	double off_ns = (double)ON_NS * (allocations->share / BUDGET - 1);
+
+	/* At random, so that nothing that the program does at regular times is always seen, or never. */
+	off_ns = fmin(off_ns * (0.5 + (double)random() / RAND_MAX), (double)MAX_OFF_NS);
+	allocations_remove_all(allocations);
+	allocations->placed = false;
+	allocations->window = *now;
+	allocations->window_end_ns = now->when_ns + (uint64_t)fmax(off_ns, (double)RETRY_NS);
+}
+
+static void count_window(struct target_allocations *allocations, const struct allocations_spent *spent, double bytes)
+{
+	struct allocations_windows *w = &allocations->windows;
+	double own = spent->own_ns, cpu = own + spent->cost_ns;
+
+	w->n++;
+	w->x += bytes;
+	w->y += own;
+	w->xx += bytes * bytes;
+	w->xy += bytes * own;
+	w->yy += own * own;
+	w->own_ns += own;
+	if (cpu > 0)
+		w->most_share = fmax(w->most_share, spent->cost_ns / cpu);
+}
+
+/* An on-window is over, or it is time for a look. */
+static void end_window(struct allocations *a, struct target *t)
+{
+	struct so_alloc_slot *slot = alloc_probes__slot(a->probes, t->slot);
+	struct target_allocations *allocations = &t->allocations;
+	const struct allocations_reading before = allocations->window;
+	struct allocations_reading now;
+	struct allocations_spent spent;
+	double share, stacks_share;
+	bool fewer, dear;
+
+	/* Nothing is counted any more. */
+	if (allocations->windowed)
+		slot->until_ns = 1;
+	now = read_counters(a, t);
+	spent = spent_between(a, &before, &now);
+	share = spent.time_ns > 0 ? spent.cost_ns / spent.time_ns : 0;
+	stacks_share = spent.time_ns > 0 ? spent.stacks_ns / spent.time_ns : 0;
+	account(a, t, &now);
+	allocations->credit_ns = fmin(allocations->credit_ns + BUDGET * spent.time_ns - spent.cost_ns, CREDIT_NS);
+	fewer = adapt_mean(slot, stacks_share, share - stacks_share, now.left_out > before.left_out);
+	/* It may be enough to take fewer stacks. */
+	dear = allocations->credit_ns < 0 && share > BUDGET && !(fewer && share - stacks_share < BUDGET);
+	if (allocations->windowed) {
+		count_window(allocations, &spent, more(now.bytes, before.bytes));
+		share = (1 - NEWEST) * allocations->share + NEWEST * share;
+	}
+	allocations->share = share;
+	allocations->windowed = allocations->windowed ? share > ENOUGH * BUDGET : dear;
+	if (allocations->windowed) {
+		slot->until_ns = 1;
+		begin_off_window(allocations, &now);
+		return;
+	}
+	slot->until_ns = 0;
+	slot->seen = SO_ALLOC_ALL_THE_TIME;
+	begin_window(allocations, &now);
+}
+
+static void end_off_window(struct allocations *a, struct target *t)
+{
+	struct so_alloc_slot *slot = alloc_probes__slot(a->probes, t->slot);
+	struct target_allocations *allocations = &t->allocations;
+	struct allocations_reading now;
+
+	if (allocations_going(a, allocations)) {
+		allocations->window_end_ns = clock__now_ns() + RETRY_NS;
+		return;
+	}
+	/* Nothing is counted until all are there. */
+	allocations_place_all(a, t);
+	now = read_counters(a, t);
+	account(a, t, &now);
+	allocations->windows.own_ns += spent_between(a, &allocations->window, &now).own_ns;
+	allocations->placed = true;
+	begin_window(allocations, &now);
+	slot->seen = SO_ALLOC_IN_WINDOWS;
+	slot->until_ns = 0;
+}
+
+void allocations_turn_windows(struct allocations *a, struct target *t)
+{
+	if (t->allocations.placed)
+		end_window(a, t);
+	else
+		end_off_window(a, t);
+}
