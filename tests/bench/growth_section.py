@@ -19,7 +19,8 @@ HEAD = ["program", "tool", "costs more, %", "pairs", "load", "units a CPU second
 def looked_at(daemon, pid, what):
     """What `stakeout memory` asks the daemon for, once it samples. what: "memory" or "allocations"."""
     path = "/v1/targets"
-    look = daemon.request("POST", path, {"pid": pid, "rate_hz": HZ, what: True}, expect=201)["id"]
+    asked = {"pid": pid, "rate_hz": HZ, "duration_s": 3600, what: True}
+    look = daemon.request("POST", path, asked, expect=201)["id"]
     path += f"/{look}"
     try:
         harness.wait_until(lambda: daemon.request("GET", path)["state"] != "attaching", "sampling")
@@ -32,7 +33,7 @@ def looked_at(daemon, pid, what):
 
 
 def row(name, tool, pairs, without, watched):
-    """How much a unit costs more, beside the machine's load meanwhile."""
+    """How much a unit costs more, beside the machine's load before and after."""
     plain, load = [], [os.getloadavg()[0]]
 
     def measured():
@@ -42,7 +43,7 @@ def row(name, tool, pairs, without, watched):
     found = paired_cpu.losses(pairs, measured, watched)
     load.append(os.getloadavg()[0])
     units = f"{1e9 / statistics.median(plain):.3g}"
-    return [name, tool, paired_cpu.cell(found), pairs, f"{min(load):.0f}..{max(load):.0f}", units]
+    return [name, tool, paired_cpu.cell(found), len(found), f"{min(load):.0f}..{max(load):.0f}", units]
 
 
 def under_stakeout(name, argv, pairs, daemon, what="memory", settle_s=0, part_s=paired_cpu.PART_S):
