@@ -65,8 +65,8 @@ def growth(report, quick):
         "memory-growth",
         "how much more CPU time a unit of work costs under `stakeout memory`, %: median [95 % interval]",
         f"Pairs of {paired_cpu.PART_S} s of the program's CPU time, with and without, in random order.",
-        "Each recording begins anew, so its first second counts for more than in a long one; with --allocations parts of",
-        "3 s are measured, after the first second. 'nothing': the noise.",
+        "Each recording begins anew, so its first second counts for more than in a long one; with --allocations parts",
+        "of 3 s are measured, after the first second. 'nothing': the noise.",
     )
     programs = [
         ("C++, new and delete", [targets.built("mallocs")]),
@@ -105,7 +105,9 @@ def memray(report, quick):
         "A Python program of small objects, on the Python that memray is for. Pairs as in memory-growth; of memray",
         "each half of a pair is a process of its own.",
     )
-    python, script = targets.built("memray/python3"), os.path.join(HERE, "small_objects.py")
+    python, script = os.path.join(targets.BENCH_DIR, "memray/python3"), os.path.join(HERE, "small_objects.py")
+    if not os.path.exists(python):
+        raise Absent("memray is not there: run make memray")
     name, pairs = "Python, small objects", 5 if quick else 20
     rows = [
         under_memray(name, "memray", python, script, [], pairs),
