@@ -298,8 +298,8 @@ int cmd_memory(const struct globals *globals, int argc, char **argv)
 		{ OPTION_PID, 'p', "pid", "PID", &request.pid, "the process; or its name, or its script's" },
 		{ OPTION_DURATION, 'd', "duration", "SECONDS", &request.duration_s, "how long (60): 20, 5m" },
 		{ OPTION_ON, 0, "so-far", NULL, &request.so_far,
-		  "at once, of all the time since 'attach --memory',\n"
-		  "--gpu-memory or --allocations" },
+		  "at once, of all the time since 'attach --memory'\n"
+		  "or --gpu-memory or --allocations" },
 		PAST_SINCE(request.past),
 		PAST_UNTIL(request.past),
 		PAST_AT(request.past),

@@ -221,8 +221,10 @@ static int look_at(struct answer *a, json_t **out, struct so_error *err)
 		return so_err(err, -ENOMEM, "out of memory");
 	ret = task_look__at(a->pid, &a->python, a->table, &a->look, add_task, a, err);
 	/* No fault of who asks. */
-	if (ret == -EINVAL || ret == -EFAULT || ret == -ENOTSUP)
+	if (ret == -EINVAL || ret == -ENOTSUP)
 		ret = -ENODATA;
+	if (ret == -EFAULT)
+		ret = -EBUSY;
 	ret = ret ?: check_same(a, err);
 	if (ret)
 		return ret;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a probe of alloc.bpf.c costs on this machine: in a loop that does nothing else, so with warm caches. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "daemon/kernel/alloc_probes_internal.h"
+#include "daemon/kernel/alloc_calibration.h"
 #include "daemon/os/clock.h"
 #include "daemon/os/proc_maps.h"
 
@@ -58,7 +57,7 @@ static int compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Of one call; the lower quartile of the rounds: what else runs on the machine disturbs many of them. */
+/* In a loop that does nothing else, so with warm caches. Of one call; the lower quartile of the rounds: what else runs on the machine disturbs many of them. */
 static double time_of(int which)
 {
 	uint64_t took[ROUNDS];
@@ -80,7 +79,7 @@ static double positive(double ns)
 	return ns > 0 ? ns : 0;
 }
 
-int alloc_calibration_run(struct alloc_probes *p, struct alloc_prices *out)
+int alloc_calibration__run(struct alloc_probes *p, struct alloc_prices *out)
 {
 	const uint64_t cookie = SO_ALLOC_COOKIE(SO_ALLOC_MALLOC, SO_ALLOC_SIZE) | SO_ALLOC_CALIBRATION;
 	const uint64_t cookies[FUNCTIONS] = { cookie, cookie };

@@ -10,9 +10,7 @@
 #include <unistd.h>
 
 #include "bpf/memory/alloc.skel.h"
-#include "daemon/kernel/alloc_probes_internal.h"
 #include "daemon/os/fd_closer.h"
-#include "daemon/os/log.h"
 #include "daemon/os/privileges.h"
 #include "daemon/os/uprobe_links.h"
 
@@ -22,7 +20,6 @@ struct alloc_probes {
 	struct alloc_bpf *skel;
 	struct fd_closer *closer;
 	bool session; /* the kernel looks at the return of chosen calls alone; else at all (before 6.13) */
-	struct alloc_prices prices;
 	struct alloc_maps maps[SO_MAX_SLOTS];
 };
 
@@ -82,14 +79,12 @@ int alloc_probes__new(const struct sampler *sampler, struct alloc_probes **out, 
 	p->session = is_supported(UPROBE_LINKS_SESSION);
 	ret = fd_closer__new(&p->closer);
 	ret = ret ?: load(p, &shared);
-	ret = ret ?: alloc_calibration_run(p, &p->prices);
 	if (ret)
 		return so_err(
 			err, -ENOTSUP,
 			"the kernel refused the programs that see allocations (%s): they need CONFIG_UPROBE_EVENTS, "
 			"CAP_BPF and CAP_PERFMON (it lacks %s)",
 			strerror(-ret), privileges__why(why));
-	log__info("a probe on an allocator takes %.0f ns, %.0f where it is single-stepped", p->prices.hit_ns, p->prices.stepped_ns);
 	*out = TAKE_PTR(p);
 	return 0;
 }
@@ -103,11 +98,6 @@ void alloc_probes__free(struct alloc_probes *p)
 	fd_closer__free(p->closer);
 	alloc_bpf__destroy(p->skel);
 	free(p);
-}
-
-const struct alloc_prices *alloc_probes__prices(const struct alloc_probes *p)
-{
-	return &p->prices;
 }
 
 /* Maps of targets. */

@@ -19,12 +19,6 @@ int alloc_probes__new(const struct sampler *sampler, struct alloc_probes **out, 
 void alloc_probes__free(struct alloc_probes *p);
 CLEANUP_DEFINE(struct alloc_probes *, alloc_probes, alloc_probes__free)
 
-/* Of one hit, ns of the thread that runs into it, as measured here: without taking a stack. */
-struct alloc_prices {
-	double hit_ns, stepped_ns; /* the second: of an instruction that is single-stepped */
-};
-const struct alloc_prices *alloc_probes__prices(const struct alloc_probes *p);
-
 /* Makes the maps of a slot, empty, and begins to count. -errno, and nothing has begun. */
 int alloc_probes__begin(struct alloc_probes *p, uint32_t slot);
 /* Nothing more is counted; the maps stay. */

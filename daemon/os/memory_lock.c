@@ -187,7 +187,7 @@ size_t memory_lock__work(pid_t pid, const void *request, size_t bytes, unsigned 
 	w->n = 0;
 	ret = bounded_call__make_of(&(struct bounded_call){ .kind = BOUNDED_CALL_MEMORY,
 							    .pid = pid,
-							    .patience_ms = MEMORY_LOCK_READ_MS,
+							    .patience_ms = MEMORY_LOCK_PATIENCE_MS,
 							    .run = run_work,
 							    .forget = free,
 							    .context = w },
@@ -202,8 +202,7 @@ size_t memory_lock__work(pid_t pid, const void *request, size_t bytes, unsigned 
 	return n;
 }
 
-struct catch
-{
+struct catch {
 	struct thread_catch_request requests[MEMORY_LOCK_CATCH];
 	size_t n, caught;
 	struct thread_memory memory[];

@@ -43,8 +43,8 @@ size_t memory_lock__read(pid_t pid, uint64_t address, void *buf, size_t size);
 size_t memory_lock__catch(const struct thread_catch_request *requests, struct thread_memory *out, size_t n);
 
 /*
- * memory_helper__work() about a process, of so many things, within MEMORY_LOCK_READ_MS in all: 0 when it takes longer.
- * Thread-safe.
+ * memory_helper__work() about a process, of so many things, for who holds no lock: within MEMORY_LOCK_PATIENCE_MS in
+ * all, 0 when it takes longer. Thread-safe.
  */
 size_t memory_lock__work(pid_t pid, const void *request, size_t bytes, unsigned things, void *answer);
 

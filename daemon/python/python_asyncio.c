@@ -138,7 +138,7 @@ int python_asyncio__read(const struct foreign_memory *memory, const struct pytho
 			      version & 0xff, PYTHON_ASYNCIO_OLDEST & 0xff, PYTHON_LAYOUT_NEWEST & 0xff);
 	if (!foreign_memory__read(memory, process->runtime, raw, sizeof(raw)) ||
 	    !foreign_memory__read(memory, table, m, sizeof(m)))
-		return so_err(err, -EFAULT, "asyncio's tables cannot be read");
+		return so_err(err, -EFAULT, "asyncio's tables cannot be read now");
 	for (size_t i = 0; i < N_WORDS; i++)
 		w[i] = raw[places[version - PYTHON_ASYNCIO_OLDEST][i]];
 	if (!is_table(w, header))

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/os/code_reader.h"
 #include "daemon/os/memory_lock.h"
@@ -12,11 +13,15 @@
 
 /* A task that changes is read so often, one time right after the other. */
 #define ATTEMPTS 8
+/* A machine may be so busy that nobody answers in time. */
+#define TRIES    4
+#define PAUSE_NS 20000000
 
 struct request {
 	pid_t pid;
 	bool hasty;
-	unsigned n; /* places; 0: walk */
+	uint64_t address, bytes; /* of memory; 0 bytes: none is wanted */
+	unsigned n;              /* places; 0: walk */
 	struct python_process process;
 	struct python_asyncio asyncio;
 	struct python_task_walk walk;
@@ -87,13 +92,47 @@ static size_t read_tasks(const struct request *r, struct read_answer *a)
 	return offsetof(struct read_answer, tasks) + r->n * sizeof(a->tasks[0]);
 }
 
+/* An answer of one byte: it cannot be read. */
+static size_t read_memory(const struct request *r, uint8_t *answer)
+{
+	if (code_reader__read(r->pid, r->address, answer + 1, r->bytes) == r->bytes)
+		return r->bytes + 1;
+	return 1;
+}
+
 size_t python_task_helper__work(const void *request, size_t bytes, void *answer)
 {
 	const struct request *r = request;
 
-	if (bytes != sizeof(*r) || r->n > PYTHON_TASK_READ_ROOM)
+	if (bytes != sizeof(*r) || r->n > PYTHON_TASK_READ_ROOM || r->bytes > PYTHON_TASK_PIECE_BYTES)
 		return 0;
+	if (r->bytes)
+		return read_memory(r, answer);
 	return r->n ? read_tasks(r, answer) : walk(r, answer);
+}
+
+/* One that took too long keeps the others about this process away for a while, so it is asked for again. */
+static size_t work(const struct request *request, unsigned things, void *answer)
+{
+	size_t bytes = 0;
+
+	for (unsigned i = 0; i < TRIES && !bytes; i++) {
+		if (i)
+			nanosleep(&(struct timespec){ 0, PAUSE_NS }, NULL);
+		bytes = memory_lock__work(request->pid, request, sizeof(*request), things, answer);
+	}
+	return bytes;
+}
+
+bool python_task_helper__read_memory(pid_t pid, uint64_t address, void *to, size_t bytes)
+{
+	const struct request request = { .pid = pid, .address = address, .bytes = bytes };
+	_cleanup_free_ uint8_t *answer = malloc(MEMORY_HELPER_ANSWER_BYTES);
+
+	if (!answer || !bytes || bytes > PYTHON_TASK_PIECE_BYTES || work(&request, 8, answer) != bytes + 1)
+		return false;
+	memcpy(to, answer + 1, bytes);
+	return true;
 }
 
 static struct request request_of(const struct python_task_source *source)
@@ -112,7 +151,7 @@ int python_task_helper__walk(const struct python_task_source *source, struct pyt
 	if (!a)
 		return -ENOMEM;
 	request.walk = *walk;
-	bytes = memory_lock__work(source->pid, &request, sizeof(request), 8, a);
+	bytes = work(&request, 8, a);
 	if (bytes < offsetof(struct walk_answer, tasks) || a->n > PYTHON_TASK_WALK_ROOM ||
 	    bytes != offsetof(struct walk_answer, tasks) + a->n * sizeof(a->tasks[0]))
 		return -EFAULT;
@@ -134,7 +173,7 @@ int python_task_helper__read(const struct python_task_source *source, const stru
 	request.hasty = hasty;
 	request.n = n;
 	memcpy(request.places, places, n * sizeof(places[0]));
-	bytes = memory_lock__work(source->pid, &request, sizeof(request), n, a);
+	bytes = work(&request, n, a);
 	if (bytes != offsetof(struct read_answer, tasks) + n * sizeof(a->tasks[0]) || a->n != n)
 		return -EFAULT;
 	memcpy(out, a->tasks, n * sizeof(out[0]));

@@ -36,6 +36,9 @@ struct python_task_reading {
 /* What stakeoutd is to have done by its helpers (memory_helper__set_work()). */
 size_t python_task_helper__work(const void *request, size_t bytes, void *answer);
 
+/* What is there, all of it or nothing: PYTHON_TASK_PIECE_BYTES at most. */
+#define PYTHON_TASK_PIECE_BYTES (64u << 10)
+bool python_task_helper__read_memory(pid_t pid, uint64_t address, void *to, size_t bytes);
 /* python_task_list__walk(), of PYTHON_TASK_WALK_ROOM. -EFAULT: nobody could read it now. */
 int python_task_helper__walk(const struct python_task_source *source, struct python_task_walk *walk, uint64_t *tasks,
 			     unsigned *n);

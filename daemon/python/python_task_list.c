@@ -22,9 +22,10 @@ int python_task_list__walk(const struct foreign_memory *memory, const struct pyt
 	struct node node;
 
 	*n = 0;
-	if (!walk->at) {
+	if (!walk->begun) {
 		if (!foreign_memory__read(memory, walk->head, &node, sizeof(node)))
 			return -EAGAIN;
+		walk->begun = true;
 		walk->before = walk->head;
 		walk->at = node.next;
 		/* A thread that never had a loop has no list. */

@@ -14,6 +14,7 @@
 struct python_task_walk {
 	uint64_t head;
 	uint64_t at, before;
+	bool begun;
 	bool ended; /* the whole list was walked */
 };
 

@@ -11,6 +11,21 @@
 #define MS      1000000ull
 #define TICK_NS (250 * MS)
 
+static int new_probes(struct allocations *a, const struct sampler *sampler, struct alloc_probes **out,
+		      struct so_error *err)
+{
+	_cleanup_(alloc_probes) struct alloc_probes *probes = NULL;
+	int ret = alloc_probes__new(sampler, &probes, err);
+
+	if (ret)
+		return ret;
+	ret = alloc_calibration__run(probes, &a->prices);
+	if (ret)
+		return so_err(err, -ENOTSUP, "the kernel refused probes on allocators: %s", strerror(-ret));
+	*out = TAKE_PTR(probes);
+	return 0;
+}
+
 int allocations__load(struct allocations *a, const struct sampler *sampler, struct so_error *err)
 {
 	static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
@@ -19,7 +34,7 @@ int allocations__load(struct allocations *a, const struct sampler *sampler, stru
 
 	pthread_mutex_lock(&loading);
 	if (!__atomic_load_n(&a->probes, __ATOMIC_ACQUIRE)) {
-		ret = alloc_probes__new(sampler, &probes, err);
+		ret = new_probes(a, sampler, &probes, err);
 		if (!ret)
 			__atomic_store_n(&a->probes, probes, __ATOMIC_RELEASE);
 	}

@@ -7,7 +7,7 @@
 #ifndef STAKEOUT_ALLOCATIONS_H
 #define STAKEOUT_ALLOCATIONS_H
 
-#include "daemon/kernel/alloc_probes.h"
+#include "daemon/kernel/alloc_calibration.h"
 #include "daemon/processes/process_table.h"
 #include "daemon/processes/scan_queue.h"
 #include "daemon/targets/targets.h"
@@ -24,6 +24,7 @@
 
 struct allocations {
 	struct alloc_probes *probes; /* loaded when first needed */
+	struct alloc_prices prices;  /* of a hit of theirs */
 	struct process_table *processes;
 	struct targets *targets;
 	struct scan_queue *scans;

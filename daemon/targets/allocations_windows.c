@@ -100,7 +100,7 @@ static struct allocations_reading read_counters(struct allocations *a, const str
 static struct allocations_spent spent_between(struct allocations *a, const struct allocations_reading *from,
 					      const struct allocations_reading *to)
 {
-	const struct alloc_prices *prices = alloc_probes__prices(a->probes);
+	const struct alloc_prices *prices = &a->prices;
 	double cpu = more(to->cpu_ns, from->cpu_ns);
 	struct allocations_spent spent = { .stacks_ns = more(to->stacks_ns, from->stacks_ns) };
 

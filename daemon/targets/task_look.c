@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "daemon/os/clock.h"
-#include "daemon/os/memory_lock.h"
 #include "stakeout/array.h"
 #include "stakeout/cleanup.h"
 
@@ -32,7 +31,7 @@ static bool read_process(void *context, uint64_t address, void *to, size_t bytes
 {
 	const struct looking *l = context;
 
-	return clock__now_ns() < l->until_ns && memory_lock__read(l->source.pid, address, to, bytes) == bytes;
+	return clock__now_ns() < l->until_ns && python_task_helper__read_memory(l->source.pid, address, to, bytes);
 }
 
 static int add(struct looking *l, uint64_t task, uint64_t thread)

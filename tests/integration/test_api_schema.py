@@ -60,7 +60,7 @@ def test_real_answers_of_every_route():
     daemon = Daemon("--store", temporary_dir(), "--window", "1", env={"LD_LIBRARY_PATH": folder})
     target = start_script("py_cuda_launches.py", folder, 500, 20, 1, "stdin", stdin=subprocess.PIPE)
     native, pulled = start("split", 600), start("split", 600)
-    made = daemon.request("POST", "/v1/targets", {"pid": target.pid, "cuda": True, "keep": True, "timed": True, "memory": True, "gpu_memory": True}, expect=201)
+    made = daemon.request("POST", "/v1/targets", {"pid": target.pid, "cuda": True, "keep": True, "timed": True, "memory": True, "gpu_memory": True, "allocations": True}, expect=201)
     other = daemon.request("POST", "/v1/targets", {"pid": native.pid, "rate_hz": 499, "keep": True}, expect=201)
     target.process.stdin.write(b"\n")
     target.process.stdin.flush()

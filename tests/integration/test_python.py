@@ -34,7 +34,7 @@ from pprof_message import Message
 FIRST = "test_order"
 # With a "t", free-threaded builds; "-jit": with the JIT on that is built in; others: see tests/pythons/build.
 VERSIONS = ["system", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15", "3.14-jit", "3.15-jit"]
-VERSIONS += ["3.13t", "3.14t", "3.15t", "3.13-clang", "3.13-bolt", "3.14-tail"]
+VERSIONS += ["3.13t", "3.14t", "3.15t", "3.13-clang", "3.14-tail"]
 
 
 def with_jit(version):
@@ -449,9 +449,12 @@ def test_in_place_of_the_lock(version):
         run([STAKEOUT, "record", "--wall", "-p", str(target.pid), "-d", "5", "-o", path])
         states = collections.Counter()
         for sample in Message(path).samples:
-            if sample.labels.get("thread") == function:
+            # A busy machine may be late to read the name; from 3.14 on the kernel is told.
+            if function in (sample.labels.get("thread"), sample.labels.get("comm")):
                 states[sample.state] += sample.wall_ns
-        assert states[state] > 0.1 * sum(states.values()) > 0, (kind, states)
+        # How long they wait for a CPU is the machine's affair.
+        rest = sum(states.values()) - states["runnable"]
+        assert states[state] > 0.1 * rest > 0, (kind, states)
         # Nothing of it is the GIL's, and next to nothing another lock's.
         assert not states["gil"] and states["lock"] < 0.1 * states[state], (kind, states)
 

@@ -250,7 +250,7 @@ def roots_target(daemon):
     """A root's process, watched, with CUDA and a history: all that a route may ask for is there."""
     folder = os.path.join(workload("cuda"), "ibt")
     target = start_script("py_cuda_launches.py", folder, 500, 60, 1, "stdin", stdin=subprocess.PIPE)
-    made = daemon.request("POST", "/v1/targets", {"pid": target.pid, "cuda": True, "keep": True, "timed": True, "memory": True, "gpu_memory": True}, expect=201)
+    made = daemon.request("POST", "/v1/targets", {"pid": target.pid, "cuda": True, "keep": True, "timed": True, "memory": True, "gpu_memory": True, "allocations": True}, expect=201)
     target.process.stdin.write(b"\n")
     target.process.stdin.flush()
     wait_until(lambda: daemon.request("GET", "/v1/history")["targets"], "its history", step=0.2)

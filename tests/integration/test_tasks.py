@@ -27,9 +27,15 @@ class Looks:
         self.id = self.daemon.request("POST", "/v1/targets", {"pid": pid}, expect=201)["id"]
 
     def look(self):
-        answer = self.daemon.request("GET", f"/v1/targets/{self.id}/tasks")
+        """A machine may be so busy that the daemon gives up for now, and says so."""
+        answer = wait_until(self._ask, "an answer")
         check_counts(answer)
         return answer
+
+    def _ask(self):
+        answer = self.daemon.request("GET", f"/v1/targets/{self.id}/tasks", expect=None)
+        assert "tasks" in answer or "now" in answer["error"], answer
+        return answer if "tasks" in answer else None
 
 
 def check_counts(answer):

@@ -67,8 +67,6 @@ static void the_c_library(void **state)
 	assert_true(dladdr(dlsym(RTLD_DEFAULT, "gnu_get_libc_version"), &info));
 	assert_int_equal(read_file(info.dli_fname, false, &library), 0);
 	assert_int_equal(library.unprobed, 0);
-	for (uint32_t i = 0; i < library.n; i++)
-		printf("%#lx %#lx\n", library.offsets[i], library.cookies[i]);
 	assert_int_equal(count(&library, SO_ALLOC_SIZE, SO_ALLOC_MALLOC), 2); /* malloc, valloc */
 	assert_int_equal(count(&library, SO_ALLOC_ARRAY, SO_ALLOC_MALLOC), 1);
 	assert_int_equal(count(&library, SO_ALLOC_RESIZE, SO_ALLOC_MALLOC), 1);
@@ -115,11 +113,14 @@ static void other_allocators(void **state)
 
 static void a_program_with_its_own(void **state)
 {
-	const char *path = "build/workloads/alloc_count-static";
 	struct alloc_library library;
+	char here[3000], path[4096];
+	ssize_t n = readlink("/proc/self/exe", here, sizeof(here) - 1);
 
-	if (access(path, R_OK))
-		skip();
+	assert_true(n > 0);
+	here[n] = '\0';
+	*strrchr(here, '/') = '\0';
+	snprintf(path, sizeof(path), "%s/../../workloads/alloc_count-static", here);
 	assert_int_equal(read_file(path, false, &library), 0);
 	assert_int_equal(library.n, 0);
 	assert_int_equal(read_file(path, true, &library), 0);

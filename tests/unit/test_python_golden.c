@@ -20,7 +20,8 @@
 #define MAX_MERGED 512
 #define STRIDE     11 /* bytes from one that is broken to the next, in the test of all of them */
 
-static const char *const versions[] = { "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15", "3.13t", "3.14t" };
+static const char *const versions[] = { "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15",
+					"3.13t", "3.14t", "3.15t" };
 
 #define N_VERSIONS (sizeof(versions) / sizeof(versions[0]))
 
