@@ -19,7 +19,8 @@ HEAD = ["program", "tool", "costs more, %", "pairs", "load", "units a CPU second
 def looked_at(daemon, pid, what):
     """What `stakeout memory` asks the daemon for, once it samples. what: "memory" or "allocations"."""
     path = "/v1/targets"
-    look = daemon.request("POST", path, {"pid": pid, "rate_hz": HZ, what: True}, expect=201)["id"]
+    asked = {"pid": pid, "rate_hz": HZ, "duration_s": 3600, what: True}
+    look = daemon.request("POST", path, asked, expect=201)["id"]
     path += f"/{look}"
     try:
         harness.wait_until(lambda: daemon.request("GET", path)["state"] != "attaching", "sampling")
@@ -32,7 +33,7 @@ def looked_at(daemon, pid, what):
 
 
 def row(name, tool, pairs, without, watched):
-    """How much a unit costs more, beside the machine's load meanwhile."""
+    """How much a unit costs more, beside the machine's load before and after."""
     plain, load = [], [os.getloadavg()[0]]
 
     def measured():
@@ -42,7 +43,7 @@ def row(name, tool, pairs, without, watched):
     found = paired_cpu.losses(pairs, measured, watched)
     load.append(os.getloadavg()[0])
     units = f"{1e9 / statistics.median(plain):.3g}"
-    return [name, tool, paired_cpu.cell(found), pairs, f"{min(load):.0f}..{max(load):.0f}", units]
+    return [name, tool, paired_cpu.cell(found), len(found), f"{min(load):.0f}..{max(load):.0f}", units]
 
 
 def under_stakeout(name, argv, pairs, daemon, what="memory", settle_s=0, part_s=paired_cpu.PART_S):
@@ -64,8 +65,8 @@ def growth(report, quick):
         "memory-growth",
         "how much more CPU time a unit of work costs under `stakeout memory`, %: median [95 % interval]",
         f"Pairs of {paired_cpu.PART_S} s of the program's CPU time, with and without, in random order.",
-        "Each recording begins anew, so its first second counts for more than in a long one; with --allocations parts of",
-        "3 s are measured, after the first second. 'nothing': the noise.",
+        "Each recording begins anew, so its first second counts for more than in a long one; with --allocations parts",
+        "of 3 s are measured, after the first second. 'nothing': the noise.",
     )
     programs = [
         ("C++, new and delete", [targets.built("mallocs")]),
@@ -104,7 +105,9 @@ def memray(report, quick):
         "A Python program of small objects, on the Python that memray is for. Pairs as in memory-growth; of memray",
         "each half of a pair is a process of its own.",
     )
-    python, script = targets.built("memray/python3"), os.path.join(HERE, "small_objects.py")
+    python, script = os.path.join(targets.BENCH_DIR, "memray/python3"), os.path.join(HERE, "small_objects.py")
+    if not os.path.exists(python):
+        raise Absent("memray is not there: run make memray")
     name, pairs = "Python, small objects", 5 if quick else 20
     rows = [
         under_memray(name, "memray", python, script, [], pairs),
