@@ -348,7 +348,9 @@ def test_strangers_on_every_route():
     assert [i["id"] for i in daemon.request("GET", "/v1/incidents")] == [kept]
     for (method, path, rights), (_, where, body) in zip(tried, requests):
         if method == "GET" and "/debug/" not in path:
-            daemon.request(method, where)
+            # Only a newer interpreter has tasks that can be read.
+            answer = daemon.request(method, where, expect=None if path.endswith("/tasks") else 200)
+            assert "another user" not in str(answer), answer
     assert daemon.request("GET", "/v1/status")["denials"] == denied
     wait_until(lambda: logged_denials(daemon) == denied, "the denials in the log")
 
