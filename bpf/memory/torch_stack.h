@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The stack of a thread that asks for memory, of a GPU or of an allocator, taken at the probe, with the sampler's tables
+ * The stack of a thread that asks for memory, of a GPU or an allocator, taken at the probe, with the sampler's tables
  * (bpf/target_maps.h), unwinder and Python walker. A probe's program may be preempted, and another thread take its own
  * on the same CPU: so there is more than one buffer.
  */

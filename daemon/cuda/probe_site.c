@@ -306,8 +306,8 @@ static bool is_branched_to(struct probe_decoder *d, const struct probe_code *cod
 }
 
 /*
- * `jmp` through a register or memory (0xff /4). Not one through a pointer at a fixed place (ModRM 0x25, relative to rip):
- * it has one destination, as a thunk's, where a table of labels has an index.
+ * `jmp` through a register or memory (0xff /4). Not one through a pointer at a fixed place (ModRM 0x25, by rip): it has
+ * one destination, as a thunk's, where a table of labels has an index.
  */
 static bool is_indirect_jump(const struct probe_code *code, size_t at)
 {

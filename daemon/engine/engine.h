@@ -141,7 +141,7 @@ struct engine_memory_use {
 
 /*
  * Of all processes of a target whose windows are taken, now. -ENOENT: there is no such target, or it takes no samples
- * of its own; -ESRCH: none of its processes could be read; -E2BIG: there are more than ENGINE_MEMORY_PROCESSES; -ENOMEM.
+ * of its own; -ESRCH: none of its processes could be read; -E2BIG: they are more than ENGINE_MEMORY_PROCESSES; -ENOMEM.
  */
 int engine__memory_use(struct engine *engine, uint32_t id, struct engine_memory_use *out);
 

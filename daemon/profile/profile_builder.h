@@ -6,10 +6,10 @@
  *
  * How stakeout fills the message: sample_type[0] is samples/count, sample_type[1] is cpu/nanoseconds (count × period),
  * default_sample_type "cpu"; period_type cpu/nanoseconds. Labels of a sample: "pid" and "tid" (num), "comm" (str),
- * "gil" (str), "state" (str), "api" (str), "device" (str), "time_ns" (num), "age_ns" (num), and those of a process. Frames of the
- * kernel lie in a mapping whose filename is "[kernel.kallsyms]". A Python frame has no mapping, and a function with
- * filename and a line. A cut stack ends (outermost) in a frame without mapping named "[truncated:CAUSE]". Figures about
- * the recording are comments of the form "stakeout.KEY=VALUE".
+ * "gil" (str), "state" (str), "api" (str), "device" (str), "time_ns" (num), "age_ns" (num), and those of a process.
+ * Frames of the kernel lie in a mapping whose filename is "[kernel.kallsyms]". A Python frame has no mapping, and a
+ * function with filename and a line. A cut stack ends (outermost) in a frame without mapping named "[truncated:CAUSE]".
+ * Figures about the recording are comments of the form "stakeout.KEY=VALUE".
  */
 #ifndef STAKEOUT_PROFILE_BUILDER_H
 #define STAKEOUT_PROFILE_BUILDER_H
