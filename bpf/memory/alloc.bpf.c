@@ -190,6 +190,22 @@ static __always_inline __u64 take_stack(struct pt_regs *ctx, struct so_alloc_slo
 	return site ? key.stack : 0;
 }
 
+/* A call that was chosen, by its site; false: that is not known. */
+static __always_inline bool count_call(struct so_alloc_slot *s, __u32 slot, __u32 tgid,
+				       const struct so_alloc_block *block)
+{
+	struct so_alloc_site_key at = { .stack = block->stack, .tgid = tgid, .kind = block->kind };
+	struct so_alloc_site *site = find_site(slot, &at, false);
+
+	if (!site)
+		return false;
+	add(&site->chosen, 1);
+	add(&site->sums[block->seen & 1].bytes, block->bytes);
+	add(&site->sums[block->seen & 1].calls, block->calls);
+	add(&s->bytes, block->bytes);
+	return true;
+}
+
 /* True: its return is to be looked at. */
 static __always_inline bool choose(struct pt_regs *ctx, struct so_alloc_slot *s, __u32 slot, __u32 tgid, __u64 cookie,
 				   const struct request *r, __u64 chance)
@@ -208,7 +224,13 @@ static __always_inline bool choose(struct pt_regs *ctx, struct so_alloc_slot *s,
 	call.block.calls = SO_ALLOC_CALLS * (1ull << 32) / chance;
 	call.block.seen = s->seen & 1;
 	call.block.when_ns = bpf_ktime_get_ns();
-	return !bpf_map_update_elem(&alloc_calls, &key, &call, BPF_ANY);
+	if (!(cookie & SO_ALLOC_THROWS))
+		return !bpf_map_update_elem(&alloc_calls, &key, &call, BPF_ANY);
+	if (count_call(s, slot, tgid, &call.block)) {
+		add(&s->unfollowed, 1);
+		count_freed(slot, tgid, &call.block);
+	}
+	return false;
 }
 
 static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie)
@@ -277,8 +299,6 @@ static __always_inline void leave(struct pt_regs *ctx)
 	const struct call *found = bpf_map_lookup_elem(&alloc_calls, &key);
 	__u32 tgid = key.thread >> 32, slot;
 	__u64 address = PT_REGS_RC(ctx);
-	struct so_alloc_site_key at = {};
-	struct so_alloc_site *site;
 	struct so_alloc_slot *s;
 	struct call call;
 
@@ -299,17 +319,8 @@ static __always_inline void leave(struct pt_regs *ctx)
 		add(&s->failed, 1);
 		return;
 	}
-	at.stack = call.block.stack;
-	at.tgid = tgid;
-	at.kind = call.block.kind;
-	site = find_site(slot, &at, false);
-	if (!site)
-		return;
-	add(&site->chosen, 1);
-	add(&site->sums[call.block.seen & 1].bytes, call.block.bytes);
-	add(&site->sums[call.block.seen & 1].calls, call.block.calls);
-	add(&s->bytes, call.block.bytes);
-	follow(s, slot, tgid, address, &call.block);
+	if (count_call(s, slot, tgid, &call.block))
+		follow(s, slot, tgid, address, &call.block);
 }
 
 extern bool bpf_session_is_return(void) __ksym __weak;

@@ -231,6 +231,7 @@ static void read_numbers(struct alloc_report *r, const struct profile *profile)
 	r->chosen = number(profile, "alloc.chosen", 0);
 	r->nested = number(profile, "alloc.nested", 0);
 	r->left_out = number(profile, "alloc.left_out", 0);
+	r->unfollowed = number(profile, "alloc.unfollowed", 0);
 	r->replaced = number(profile, "alloc.replaced", 0);
 	r->failed = number(profile, "alloc.failed", 0);
 	r->hidden = number(profile, "alloc.hidden", 0);

@@ -29,7 +29,7 @@ struct alloc_report {
 	double bytes, error; /* allocated in all, and its standard error */
 	double sample_bytes; /* that one chosen call is worth, at most */
 	double seen_percent; /* of the time in which calls were seen */
-	double hits, chosen, nested, left_out, replaced, failed, hidden, strange;
+	double hits, chosen, nested, left_out, unfollowed, replaced, failed, hidden, strange;
 	bool dense;    /* calls are so many that figures may be wrong by a multiple */
 	bool windowed; /* frees were not all seen: what is in use is the most that it may be */
 };

@@ -47,6 +47,9 @@ static void print_limits(const struct alloc_report *r, FILE *out)
 		      "figures may "
 		      "be wrong by a multiple\n",
 		      out);
+	if (r->unfollowed > 0)
+		fprintf(out, "%.0f calls of operator new are counted and not followed: they count as freed\n",
+			r->unfollowed);
 	if (r->left_out > 0)
 		fprintf(out, "%.0f blocks were too many to be followed: they count as freed\n", r->left_out);
 	if (r->memory.lost > 0)

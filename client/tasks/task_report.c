@@ -246,7 +246,7 @@ static void print_missing(const json_t *answer, FILE *out)
 		fprintf(out, "%llu more ended or changed while being read, and are not shown\n",
 			(unsigned long long)changed);
 	if (unread)
-		fprintf(out, "%llu more were not read: there was no time left for them\n", (unsigned long long)unread);
+		fprintf(out, "%llu more could not be read in time\n", (unsigned long long)unread);
 	if (json_is_true(json_object_get(answer, "list_changed")))
 		fputs("the lists of tasks changed while being read: there may be more tasks\n", out);
 	if (json_is_true(json_object_get(answer, "more")))
@@ -279,7 +279,7 @@ int task_report__print(const json_t *answer, unsigned most, FILE *out, struct so
 		return so_err(err, ret, "out of memory");
 	print_head(&r, answer);
 	print_missing(answer, out);
-	if (!json_value__number(answer, "found"))
+	if (!json_value__number(answer, "found") && !json_is_true(json_object_get(answer, "list_changed")))
 		fputs("asyncio has no tasks there\n", out);
 	for (size_t i = 0; !ret && i < r.n_groups && i < most; i++)
 		ret = print_group(&r, &r.groups[i]);

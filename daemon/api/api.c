@@ -495,8 +495,9 @@ static int get_tasks(struct call *call)
 	if (ret)
 		return ret;
 	ret = engine__tasks(call->api->engine, call->id, pid, call->request->caller, &tasks, &call->error);
+	ret = ret ?: answer_json(call, MHD_HTTP_OK, tasks);
 	limits__give_of(LIMIT_PROFILES, uid, 1);
-	return ret ?: answer_json(call, MHD_HTTP_OK, tasks);
+	return ret;
 }
 
 /* of_all: the answer's sums are of all processes, also of those that the caller may not look into. */

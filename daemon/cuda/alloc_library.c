@@ -133,7 +133,6 @@ static int find_site(struct reader *r, struct probe_decoder *decoder, const stru
 	uint64_t size = f->size ?: UNSIZED_BYTES, offset;
 	_cleanup_free_ uint8_t *bytes = NULL;
 	struct probe_code code = { .address = f->address,
-				   .whole = f->size,
 				   .arguments = arguments_of(f->function->shape),
 				   .repeats = f->function->shape == SO_ALLOC_FREE };
 	struct probe_site site;
@@ -148,6 +147,7 @@ static int find_site(struct reader *r, struct probe_decoder *decoder, const stru
 		return -ENOMEM;
 	code.bytes = bytes;
 	code.size = size;
+	code.whole = f->size && f->size == size;
 	ret = elf_image__read(&r->image, offset, bytes, size);
 	ret = ret ?: probe_site__choose(decoder, &code, &site);
 	if (ret)
@@ -173,6 +173,8 @@ static uint64_t cookie_of(const struct reader *r, const struct alloc_function *f
 	enum so_alloc_kind kind = function->kind == SO_ALLOC_MALLOC ? r->library : function->kind;
 	uint64_t cookie = SO_ALLOC_COOKIE(kind, function->shape);
 
+	if (function->throws)
+		cookie |= SO_ALLOC_THROWS;
 	if (function->python)
 		return cookie | (is_free_threaded(path) ? 0 : SO_ALLOC_SMALL);
 	return cookie | (kind == SO_ALLOC_MALLOC ? SO_ALLOC_BY_MALLOC : 0);
@@ -187,7 +189,7 @@ static int set_places(struct reader *r, const char *path, struct alloc_library *
 		const struct found *f = &r->found[i];
 		bool stepped;
 
-		if (f->function->operator_new && !r->has_malloc)
+		if (f->function->operator_new && (!r->has_malloc || r->library == SO_ALLOC_MALLOC))
 			continue;
 		ret = find_site(r, decoder, f, &out->offsets[out->n], &stepped);
 		if (ret == -ENOTSUP) {

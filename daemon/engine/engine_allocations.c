@@ -70,6 +70,7 @@ static int add_numbers(const struct answer *a, struct profile_builder *b)
 		{ "alloc.frees", s->frees },
 		{ "alloc.nested", a->nested },
 		{ "alloc.left_out", s->left_out },
+		{ "alloc.unfollowed", s->unfollowed },
 		{ "alloc.replaced", s->replaced },
 		{ "alloc.failed", s->failed },
 		{ "alloc.hidden", s->hidden },

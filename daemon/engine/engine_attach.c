@@ -423,6 +423,19 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	return 0;
 }
 
+/*
+ * Probes on libraries that all programs map wait for the memory of each of these, while nobody else is answered. So it
+ * is for root, and for whom the daemon is their own.
+ */
+static int check_allocations(const struct attach_options *o, struct so_error *err)
+{
+	if (!o->caller.uid || o->caller.uid == geteuid())
+		return 0;
+	return so_err(err, -EPERM,
+		      "calls of allocators are for root to watch, as probes on the C library can hold up the daemon: "
+		      "'stakeout memory' without --allocations is for everybody");
+}
+
 int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *id, struct so_error *err)
 {
 	uint64_t called_ns = clock__now_ns();
@@ -443,7 +456,7 @@ int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *i
 	if (!ret && o->gpu_memory)
 		ret = gpu_memory__load(&e->gpu_memory, e->sampler, err);
 	if (!ret && o->allocations)
-		ret = allocations__load(&e->allocations, e->sampler, err);
+		ret = check_allocations(o, err) ?: allocations__load(&e->allocations, e->sampler, err);
 	if (ret)
 		return ret;
 	waits__update(e->waits);

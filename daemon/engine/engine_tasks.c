@@ -12,6 +12,9 @@
 #include "daemon/targets/task_look.h"
 
 #define NO_CHAIN UINT32_MAX
+/* Of frames of chains that differ; beyond, tasks are said without their chains. What a frame takes beside its texts. */
+#define MOST_CHAIN_BYTES (64u << 20)
+#define FRAME_BYTES      2048
 
 struct answer {
 	struct engine *engine;
@@ -24,8 +27,9 @@ struct answer {
 	struct task_look look;
 	struct python_names *names;
 	json_t *tasks, *chains;
-	json_t *chain_numbers;    /* a chain's frames as text: its number */
-	struct u64_table numbers; /* a task's address: its number in `tasks` */
+	json_t *chain_numbers; /* a chain's frames as text: its number */
+	size_t chain_bytes;
+	struct u64_table numbers; /* task_look__key() of a task's address: its number in `tasks` */
 };
 
 static const char *const states[] = {
@@ -83,6 +87,7 @@ static json_t *frame_json(struct answer *a, const struct foreign_memory *memory,
 	int why;
 
 	code = python_names__get(a->names, memory, &a->python.layout, f->code, f->sum, &why);
+	a->chain_bytes += FRAME_BYTES + (code ? strlen(code->name) + strlen(code->filename) : 0);
 	if (!code)
 		return json_pack("{s:s, s:s, s:i}", "function",
 				 why == -ESTALE ? "[python:stale]" : "[python:unreadable]", "file", "", "line", 0);
@@ -113,14 +118,19 @@ static void chain_key(const struct python_task *task, char *key, size_t bytes)
 				      task->frames[i].sum, task->frames[i].instruction);
 }
 
-/* NO_CHAIN: no memory. */
-static uint32_t chain_number(struct answer *a, const struct foreign_memory *memory, const struct python_task *task)
+/* NO_CHAIN: no memory. The task is cut where there are too many chains. */
+static uint32_t chain_number(struct answer *a, const struct foreign_memory *memory, struct python_task *task)
 {
 	char key[PYTHON_TASK_FRAMES * 48];
 	const json_t *known;
 	size_t n = json_array_size(a->chains);
 
 	chain_key(task, key, sizeof(key));
+	if (a->chain_bytes > MOST_CHAIN_BYTES && !json_object_get(a->chain_numbers, key)) {
+		task->n_frames = 0;
+		task->cut = true;
+		chain_key(task, key, sizeof(key));
+	}
 	known = json_object_get(a->chain_numbers, key);
 	if (known)
 		return (uint32_t)json_integer_value(known);
@@ -147,14 +157,16 @@ static bool add_task(void *context, const struct foreign_memory *memory, const s
 		     const struct python_task *task)
 {
 	struct answer *a = context;
-	uint32_t chain = chain_number(a, memory, task);
+	struct python_task told = *task;
+	uint32_t chain = chain_number(a, memory, &told);
 	json_t *json = chain == NO_CHAIN
 			       ? NULL
 			       : json_pack("{s:s, s:s, s:I, s:b, s:o, s:b}", "name", task->name, "state",
-					   states[task->state], "chain", (json_int_t)chain, "cut", (int)task->cut,
+					   states[task->state], "chain", (json_int_t)chain, "cut", (int)told.cut,
 					   "awaited_by", waiters_json(task), "more_waiters", (int)task->more_waiters);
 
-	if (!json || u64_table__set(&a->numbers, place->task, (uint32_t)json_array_size(a->tasks))) {
+	if (!json ||
+	    u64_table__set(&a->numbers, task_look__key(&a->look, place->task), (uint32_t)json_array_size(a->tasks))) {
 		json_decref(json);
 		return false;
 	}
@@ -175,7 +187,7 @@ static int number_waiters(struct answer *a)
 			uint64_t address = (uint64_t)json_integer_value(json_array_get(waiters, k));
 			uint32_t number;
 
-			if (u64_table__get(&a->numbers, address, &number))
+			if (u64_table__get(&a->numbers, task_look__key(&a->look, address), &number))
 				json_array_append_new(numbers, json_integer(number));
 			else
 				json_object_set_new(task, "more_waiters", json_true());

@@ -171,7 +171,7 @@ static int link_places(const struct bpf_program *program, uint32_t type, bool at
 	return 0;
 }
 
-/* What frees has no return that matters. */
+/* What frees has no return that matters, and what throws must keep its own. */
 static int link_returns(struct alloc_probes *p, const char *path, const struct alloc_places *places, pid_t pid, int *fd)
 {
 	_cleanup_free_ uint64_t *offsets = calloc(places->n, sizeof(*offsets));
@@ -181,7 +181,7 @@ static int link_returns(struct alloc_probes *p, const char *path, const struct a
 	if (!offsets || !cookies)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < places->n; i++) {
-		if (SO_ALLOC_COOKIE_SHAPE(places->cookies[i]) == SO_ALLOC_FREE)
+		if (SO_ALLOC_COOKIE_SHAPE(places->cookies[i]) == SO_ALLOC_FREE || (places->cookies[i] & SO_ALLOC_THROWS))
 			continue;
 		offsets[n] = places->offsets[i];
 		cookies[n++] = places->cookies[i];

@@ -4,17 +4,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define F(symbol, shape, kind)                                          \
-	{                                                               \
-		symbol, SO_ALLOC_##shape, SO_ALLOC_##kind, false, false \
+#define F(symbol, shape, kind)                                                 \
+	{                                                                      \
+		symbol, SO_ALLOC_##shape, SO_ALLOC_##kind, false, false, false \
 	}
-#define CPP(symbol, shape)                                             \
-	{                                                              \
-		symbol, SO_ALLOC_##shape, SO_ALLOC_MALLOC, true, false \
+#define CPP(symbol, shape)                                                    \
+	{                                                                     \
+		symbol, SO_ALLOC_##shape, SO_ALLOC_MALLOC, true, false, false \
 	}
-#define PYTHON(symbol, shape, kind)                                    \
-	{                                                              \
-		symbol, SO_ALLOC_##shape, SO_ALLOC_##kind, false, true \
+#define CPP_THROWS(symbol, shape)                                            \
+	{                                                                    \
+		symbol, SO_ALLOC_##shape, SO_ALLOC_MALLOC, true, false, true \
+	}
+#define THROWS(symbol, shape, kind)                                           \
+	{                                                                     \
+		symbol, SO_ALLOC_##shape, SO_ALLOC_##kind, false, false, true \
+	}
+#define PYTHON(symbol, shape, kind)                                           \
+	{                                                                     \
+		symbol, SO_ALLOC_##shape, SO_ALLOC_##kind, false, true, false \
 	}
 
 /*
@@ -42,13 +50,13 @@ static const struct alloc_function functions[] = {
 	CPP("_ZdlPvSt11align_val_tRKSt9nothrow_t", FREE),
 	CPP("_ZdlPvm", FREE),
 	CPP("_ZdlPvmSt11align_val_t", FREE),
-	CPP("_Znam", SIZE),
+	CPP_THROWS("_Znam", SIZE),
 	CPP("_ZnamRKSt9nothrow_t", SIZE),
-	CPP("_ZnamSt11align_val_t", SIZE),
+	CPP_THROWS("_ZnamSt11align_val_t", SIZE),
 	CPP("_ZnamSt11align_val_tRKSt9nothrow_t", SIZE),
-	CPP("_Znwm", SIZE),
+	CPP_THROWS("_Znwm", SIZE),
 	CPP("_ZnwmRKSt9nothrow_t", SIZE),
-	CPP("_ZnwmSt11align_val_t", SIZE),
+	CPP_THROWS("_ZnwmSt11align_val_t", SIZE),
 	CPP("_ZnwmSt11align_val_tRKSt9nothrow_t", SIZE),
 	F("aligned_alloc", ALIGNED, MALLOC),
 	F("calloc", ARRAY, MALLOC),
@@ -78,7 +86,7 @@ static const struct alloc_function functions[] = {
 	F("mi_malloc_aligned", SIZE, MIMALLOC),
 	F("mi_malloc_small", SIZE, MIMALLOC),
 	F("mi_memalign", ALIGNED, MIMALLOC),
-	F("mi_new", SIZE, MIMALLOC),
+	THROWS("mi_new", SIZE, MIMALLOC),
 	F("mi_new_nothrow", SIZE, MIMALLOC),
 	F("mi_posix_memalign", TO_PLACE, MIMALLOC),
 	F("mi_realloc", RESIZE, MIMALLOC),
@@ -93,8 +101,8 @@ static const struct alloc_function functions[] = {
 	F("tc_free", FREE, TCMALLOC),
 	F("tc_malloc", SIZE, TCMALLOC),
 	F("tc_memalign", ALIGNED, TCMALLOC),
-	F("tc_new", SIZE, TCMALLOC),
-	F("tc_newarray", SIZE, TCMALLOC),
+	THROWS("tc_new", SIZE, TCMALLOC),
+	THROWS("tc_newarray", SIZE, TCMALLOC),
 	F("tc_posix_memalign", TO_PLACE, TCMALLOC),
 	F("tc_realloc", RESIZE, TCMALLOC),
 	F("valloc", SIZE, MALLOC),

@@ -11,9 +11,9 @@ struct alloc_function {
 	const char *symbol;
 	enum so_alloc_shape shape;
 	enum so_alloc_kind kind; /* SO_ALLOC_MALLOC: that of the library where it is */
-	/* C++'s: where a library has no malloc of its own these call another's, which counts. */
-	bool operator_new;
+	bool operator_new;       /* C++'s: but in the libraries that replace it, it calls malloc, which counts */
 	bool python;
+	bool throws; /* C++'s std::bad_alloc, where there is no memory */
 };
 
 /* NULL: it is none. A version ("@@V") is not part of the symbol. */

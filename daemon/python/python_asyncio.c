@@ -123,7 +123,7 @@ static bool is_table(const uint64_t *w, uint16_t header)
 	};
 
 	return all_inside(fields, COUNT(fields), header, PYTHON_OBJECT_BYTES) && w[W_STACK] % 8 == 0 &&
-	       w[W_FRAME] <= PYTHON_OBJECT_BYTES && w[W_STACK] + 8 <= w[W_FRAME] &&
+	       w[W_FRAME] <= PYTHON_OBJECT_BYTES && w[W_STACK] < w[W_FRAME] && w[W_STACK] + 8 <= w[W_FRAME] &&
 	       w[W_GEN_FRAME] + w[W_FRAME] <= PYTHON_OBJECT_BYTES && w[W_NODE_NEXT] == 0 && w[W_NODE_PREV] == 8;
 }
 

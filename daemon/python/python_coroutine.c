@@ -177,6 +177,9 @@ static int add_suspended(struct python_task_reader *r, uint64_t *at, struct pyth
 	int ret;
 
 	*at = 0;
+	/* A table that is damaged has it behind what is read. */
+	if (r->asyncio->gen_state >= coroutine_bytes(r))
+		return -EAGAIN;
 	if (!python_coroutine__read_object(r, coroutine, coroutine_bytes(r), &object))
 		return -EFAULT;
 	switch (python_asyncio__frame_state(r->asyncio, object.bytes[r->asyncio->gen_state])) {

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "daemon/os/clock.h"
 #include "stakeout/array.h"
@@ -21,8 +22,9 @@ struct looking {
 	uint64_t until_ns;
 	task_look_found found;
 	void *context;
-	struct foreign_memory memory; /* for what few reads are enough */
-	size_t *left, n_left;         /* places of tasks that are to be read */
+	struct foreign_memory memory;                    /* for what few reads are enough */
+	size_t *left, n_left;                            /* places of tasks that are to be read */
+	struct python_thread threads[TASK_LOOK_THREADS]; /* while they are read */
 	uint64_t tasks[PYTHON_TASK_WALK_ROOM];
 	struct python_task_reading readings[PYTHON_TASK_READ_ROOM];
 };
@@ -31,7 +33,15 @@ static bool read_process(void *context, uint64_t address, void *to, size_t bytes
 {
 	const struct looking *l = context;
 
-	return clock__now_ns() < l->until_ns && python_task_helper__read_memory(l->source.pid, address, to, bytes);
+	for (size_t done = 0; done < bytes;) {
+		size_t piece = bytes - done < PYTHON_TASK_PIECE_BYTES ? bytes - done : PYTHON_TASK_PIECE_BYTES;
+
+		if (clock__now_ns() >= l->until_ns ||
+		    !python_task_helper__read_memory(l->source.pid, address + done, (uint8_t *)to + done, piece))
+			return false;
+		done += piece;
+	}
+	return true;
 }
 
 static int add(struct looking *l, uint64_t task, uint64_t thread)
@@ -39,14 +49,14 @@ static int add(struct looking *l, uint64_t task, uint64_t thread)
 	struct task_look *look = l->look;
 	uint32_t at;
 
-	if (u64_table__get(&look->known, task, &at))
+	if (u64_table__get(&look->known, task_look__key(look, task), &at))
 		return 0;
 	if (look->n == TASK_LOOK_MOST) {
 		look->more = true;
 		return 0;
 	}
 	if (ARRAY_RESERVE(look->places, look->capacity, look->n + 1) ||
-	    u64_table__set(&look->known, task, (uint32_t)look->n))
+	    u64_table__set(&look->known, task_look__key(look, task), (uint32_t)look->n))
 		return -ENOMEM;
 	look->places[look->n++] = (struct python_task_place){ task, thread };
 	return 0;
@@ -60,7 +70,11 @@ static int walk_list(struct looking *l, uint64_t head, uint64_t thread)
 	int ret = 0, added = 0;
 
 	while (!ret && !added && !walk.ended) {
-		if (walked > TASK_LOOK_MOST || clock__now_ns() >= l->until_ns)
+		if (walked > TASK_LOOK_MOST) {
+			l->look->more = true;
+			return 0;
+		}
+		if (clock__now_ns() >= l->until_ns)
 			return -EAGAIN;
 		ret = python_task_helper__walk(&l->source, &walk, l->tasks, &n);
 		for (unsigned i = 0; !added && i < n; i++)
@@ -97,20 +111,22 @@ static bool is_new_interpreter(const struct task_look *look, unsigned i)
 static int walk_once(struct looking *l)
 {
 	struct task_look *look = l->look;
-	int ret = 0, n = python_process__threads(&l->memory, l->source.process, look->threads, TASK_LOOK_THREADS);
+	int ret = 0, n = python_process__threads(&l->memory, l->source.process, l->threads, TASK_LOOK_THREADS);
 
 	if (n < 0)
 		return -EAGAIN;
+	memcpy(look->threads, l->threads, (size_t)n * sizeof(*look->threads));
+	memset(look->runs_loop, 0, sizeof(look->runs_loop));
 	look->n_threads = (unsigned)n;
 	look->more |= n == TASK_LOOK_THREADS;
 	for (unsigned i = 0; i < look->n_threads; i++) {
-		int one = walk_thread(l, i);
+		int one = walk_thread(l, i), ended = 0;
 
-		if (!one && is_new_interpreter(look, i))
-			one = walk_list(l, look->threads[i].interpreter + l->asyncio.interpreter_tasks, 0);
-		if (one == -ENOMEM)
-			return one;
-		ret = ret ?: one;
+		if (is_new_interpreter(look, i)) /* with the tasks of threads that have ended */
+			ended = walk_list(l, look->threads[i].interpreter + l->asyncio.interpreter_tasks, 0);
+		if (one == -ENOMEM || ended == -ENOMEM)
+			return -ENOMEM;
+		ret = ret ?: one ?: ended;
 	}
 	return ret;
 }
@@ -150,7 +166,7 @@ static int read_left(struct looking *l, bool hasty)
 {
 	struct python_task_place places[PYTHON_TASK_READ_ROOM];
 	size_t which[PYTHON_TASK_READ_ROOM], n_next = 0, i = 0;
-	int ret;
+	int ret = 0;
 
 	while (i < l->n_left) {
 		unsigned n = 0;
@@ -159,12 +175,12 @@ static int read_left(struct looking *l, bool hasty)
 			which[n] = l->left[i + n];
 			places[n] = l->look->places[which[n]];
 		}
-		ret = clock__now_ns() < l->until_ns
-			      ? python_task_helper__read(&l->source, places, n, hasty, l->readings)
-			      : -EFAULT;
-		if (ret == -EFAULT)
+		if (clock__now_ns() >= l->until_ns)
 			break;
-		if (ret || !report(l, which, n, &n_next))
+		ret = python_task_helper__read(&l->source, places, n, hasty, l->readings);
+		if (ret == -EFAULT)
+			l->look->unread += n;
+		else if (ret || !report(l, which, n, &n_next))
 			return -ENOMEM;
 		i += n;
 	}
@@ -202,6 +218,9 @@ int task_look__at(pid_t pid, const struct python_process *process, uint64_t tabl
 
 	if (!l)
 		return so_err(err, -ENOMEM, "out of memory");
+	if (getrandom(&look->factor, sizeof(look->factor), 0) != sizeof(look->factor))
+		look->factor = begin_ns;
+	look->factor |= 1;
 	l->look = look;
 	l->source = (struct python_task_source){ pid, process, &l->asyncio };
 	l->until_ns = begin_ns + TASK_LOOK_NS;

@@ -19,7 +19,8 @@ struct task_look {
 	unsigned n_threads;
 	struct python_task_place *places; /* of all tasks that were found */
 	size_t n, capacity;
-	struct u64_table known;              /* a task's address: its place */
+	uint64_t factor;                     /* odd, at random: the target chooses addresses, not places in tables */
+	struct u64_table known;              /* task_look__key() of a task's address: its place */
 	size_t seen, changed, unread, ended; /* of n: those that were reported, and why others were not */
 	bool more;                           /* there are more tasks or threads than are looked at */
 	bool list_changed;                   /* a list was never seen whole: there may be more tasks */
@@ -29,6 +30,12 @@ struct task_look {
 /* For each task that was seen as it was at one moment; false ends the look. memory: of the process. */
 typedef bool (*task_look_found)(void *context, const struct foreign_memory *memory,
 				const struct python_task_place *place, const struct python_task *task);
+
+/* Of an address, for a u64_table. */
+static inline uint64_t task_look__key(const struct task_look *look, uint64_t address)
+{
+	return address * look->factor;
+}
 
 /* Fails as python_asyncio__read(), and with -ENOMEM. look: zeroed; to be released in any case. */
 int task_look__at(pid_t pid, const struct python_process *process, uint64_t table, struct task_look *look,

@@ -57,6 +57,11 @@ enum so_alloc_shape {
 #define SO_ALLOC_SMALL_BYTES 512
 #define SO_ALLOC_STEPPED     (1ull << 18) /* its instruction is single-stepped */
 #define SO_ALLOC_CALIBRATION (1ull << 19) /* of the daemon itself, of slot SO_MAX_SLOTS */
+/*
+ * It may throw an exception, which cannot be unwound through a return that the kernel has taken: only the entry is
+ * probed, and the block is not followed.
+ */
+#define SO_ALLOC_THROWS (1ull << 20)
 
 /* In 1/2^32; 2^32: always. shift: as above. Exactly what the weight is made of, so its own error does no harm. */
 static inline __attribute__((always_inline)) __u64 so_alloc_chance(__u64 bytes, __u32 shift)
@@ -144,16 +149,17 @@ struct so_alloc_slot {
 	__u32 pad;
 	__u64 until_ns; /* calls later are not counted; 0: all are */
 	__u64 hits, stepped_hits;
-	__u64 bytes;     /* weighted */
-	__u64 stacks_ns; /* what taking stacks took */
-	__u64 chosen;    /* calls */
-	__u64 frees;     /* of blocks that were chosen */
-	__u64 lost;      /* chosen calls without a stack: there was no buffer, no room in the ring, among the sites */
-	__u64 left_out;  /* chosen blocks that there was no room to follow: they count as freed at once */
-	__u64 replaced;  /* chosen blocks whose address was given out again: they were freed unseen */
-	__u64 failed;    /* chosen calls that returned no block */
-	__u64 hidden;    /* calls of threads that the target's user may not look into */
-	__u64 strange;   /* calls with no sizes */
+	__u64 bytes;      /* weighted */
+	__u64 stacks_ns;  /* what taking stacks took */
+	__u64 chosen;     /* calls */
+	__u64 frees;      /* of blocks that were chosen */
+	__u64 lost;       /* chosen calls without a stack: there was no buffer, no room in the ring, among the sites */
+	__u64 unfollowed; /* chosen calls of functions that may throw: they count as freed at once */
+	__u64 left_out;   /* chosen blocks that there was no room to follow: they count as freed at once */
+	__u64 replaced;   /* chosen blocks whose address was given out again: they were freed unseen */
+	__u64 failed;     /* chosen calls that returned no block */
+	__u64 hidden;     /* calls of threads that the target's user may not look into */
+	__u64 strange;    /* calls with no sizes */
 };
 
 #endif

@@ -59,7 +59,7 @@ static void equal_tasks_are_one_group(void **state)
 
 	assert_string_equal(text, "Process 7, CPython 3.14, 1 running event loop: 4 tasks: 1 running, 3 waiting\n"
 				  "1 more ended or changed while being read, and are not shown\n"
-				  "2 more were not read: there was no time left for them\n"
+				  "2 more could not be read in time\n"
 				  "the lists of tasks changed while being read: there may be more tasks\n"
 				  "\n1 task running: d?\n"
 				  "    spin (app.py:5)\n"
