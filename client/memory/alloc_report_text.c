@@ -21,8 +21,10 @@ static void print_verdict(const struct alloc_report *r, FILE *out)
 	}
 	growth_text__print(g, out);
 	if (line) {
-		fprintf(out, ", %.1f of it kept by ", line->rate * PER_MINUTE);
+		fputs("; by the calls that were chosen ", out);
 		summary__print_name(line->text, strlen(line->text), out);
+		fprintf(out, " keeps %.1f [%.1f, %.1f]", line->rate * PER_MINUTE, line->low * PER_MINUTE,
+			line->high * PER_MINUTE);
 	} else if (g->verdict == GROWTH_STEADY && r->windowed) {
 		fputs("; no line is named, as not all frees are seen ('stakeout memory' may name one)", out);
 	} else if (g->verdict == GROWTH_STEADY) {
