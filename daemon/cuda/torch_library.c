@@ -76,7 +76,7 @@ static int set_place(struct reader *r, const Elf64_Sym *symbol, uint64_t *place)
 	_cleanup_(probe_decoder) struct probe_decoder *decoder = NULL;
 	uint64_t size = symbol->st_size ?: UNSIZED_BYTES, offset;
 	_cleanup_free_ uint8_t *bytes = NULL;
-	struct probe_code code = { .address = symbol->st_value, .whole = symbol->st_size };
+	struct probe_code code = { .address = symbol->st_value };
 	struct probe_site site;
 	int ret = elf_file__offset(&r->elf, symbol->st_value, &offset);
 
@@ -89,6 +89,7 @@ static int set_place(struct reader *r, const Elf64_Sym *symbol, uint64_t *place)
 		return -ENOMEM;
 	code.bytes = bytes;
 	code.size = size;
+	code.whole = symbol->st_size == size;
 	ret = elf_image__read(&r->image, offset, bytes, size) ?: probe_decoder__new(&decoder);
 	ret = ret ?: probe_site__choose(decoder, &code, &site);
 	if (ret)
