@@ -14,7 +14,7 @@
 #include "daemon/memory/alloc_functions.h"
 #include "stakeout/short_path.h"
 
-/* Bounds the time on a hostile file; libtorch_cpu has some 100,000 symbols, and 20 MB of names. */
+/* The most that is read of a crafted file. libtorch_cpu has some 100,000 symbols, and 20 MB of names. */
 #define MAX_SYMBOLS     (1u << 21)
 #define MAX_NAMES_BYTES (256u << 20)
 #define READ_SYMBOLS    1024u

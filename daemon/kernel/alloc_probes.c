@@ -181,10 +181,12 @@ static int link_returns(struct alloc_probes *p, const char *path, const struct a
 	if (!offsets || !cookies)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < places->n; i++) {
-		if (SO_ALLOC_COOKIE_SHAPE(places->cookies[i]) == SO_ALLOC_FREE || (places->cookies[i] & SO_ALLOC_THROWS))
+		uint64_t cookie = places->cookies[i];
+
+		if (SO_ALLOC_COOKIE_SHAPE(cookie) == SO_ALLOC_FREE || (cookie & SO_ALLOC_THROWS))
 			continue;
 		offsets[n] = places->offsets[i];
-		cookies[n++] = places->cookies[i];
+		cookies[n++] = cookie;
 	}
 	if (!n)
 		return 0;

@@ -264,7 +264,7 @@ NOINLINE static void *keep_block(size_t bytes)
 	return block;
 }
 
-/* In steps of 10 ms, by the clock: a machine that is busy makes up for what it left out. */
+/* In steps of 10 ms, by the clock: after a step that came late the next one compensates. */
 static void play_for(double mb_a_second, size_t most)
 {
 	const size_t bytes = 4000;
