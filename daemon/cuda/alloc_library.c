@@ -35,6 +35,7 @@ struct reader {
 	size_t n;
 	enum so_alloc_kind library;
 	bool has_malloc;
+	uint64_t *bytes_left;
 };
 
 static void reader__release(struct reader *r)
@@ -72,8 +73,14 @@ static void take_symbol(struct reader *r, const Elf64_Sym *symbol)
 
 static int read_names(struct reader *r)
 {
+	uint64_t bytes;
+
 	if (r->where.n_symbols > MAX_SYMBOLS || r->where.names_size > MAX_NAMES_BYTES)
 		return -EINVAL;
+	bytes = r->where.n_symbols * sizeof(Elf64_Sym) + r->where.names_size;
+	if (bytes > *r->bytes_left)
+		return -EFBIG;
+	*r->bytes_left -= bytes;
 	free(r->names);
 	r->names = malloc(r->where.names_size + 1);
 	if (!r->names)
@@ -126,6 +133,17 @@ static unsigned arguments_of(enum so_alloc_shape shape)
 	}
 }
 
+static bool is_code(const struct elf_file *elf, uint64_t address)
+{
+	for (unsigned i = 0; i < elf->n_segments; i++) {
+		const struct elf_segment *segment = &elf->segments[i];
+
+		if ((segment->flags & PF_X) && address >= segment->vaddr && address - segment->vaddr < segment->filesz)
+			return true;
+	}
+	return false;
+}
+
 /* Where a probe goes in the function; -ENOTSUP: nowhere. */
 static int find_site(struct reader *r, struct probe_decoder *decoder, const struct found *f, uint64_t *place,
 		     bool *stepped)
@@ -136,7 +154,7 @@ static int find_site(struct reader *r, struct probe_decoder *decoder, const stru
 				   .arguments = arguments_of(f->function->shape),
 				   .repeats = f->function->shape == SO_ALLOC_FREE };
 	struct probe_site site;
-	int ret = elf_file__offset(&r->elf, f->address, &offset);
+	int ret = is_code(&r->elf, f->address) ? elf_file__offset(&r->elf, f->address, &offset) : -EINVAL;
 
 	if (ret || offset >= r->image.size)
 		return -ENOTSUP;
@@ -203,9 +221,11 @@ static int set_places(struct reader *r, const char *path, struct alloc_library *
 	return ret;
 }
 
-int alloc_library__read(int fd, const char *path, bool whole, struct alloc_library *out, struct so_error *err)
+int alloc_library__read(int fd, const char *path, bool whole, uint64_t *bytes_left, struct alloc_library *out,
+			struct so_error *err)
 {
-	__attribute__((cleanup(reader__release))) struct reader r = { .library = SO_ALLOC_MALLOC };
+	__attribute__((cleanup(reader__release))) struct reader r = { .library = SO_ALLOC_MALLOC,
+								      .bytes_left = bytes_left };
 	int ret = elf_file__read(fd, &r.elf, err);
 
 	if (ret)

@@ -21,8 +21,10 @@ struct alloc_library {
 /*
  * Reads the file at fd (borrowed), with pread only. path: by which it is known whether CPython is free-threaded.
  * whole: .symtab is read as well as .dynsym, as programs need that have an allocator linked in. n 0: it has no such
- * function. -ENOEXEC: no ELF file; -EINVAL: damaged or for another machine; -ENOMEM.
+ * function. *bytes_left: of symbols and names, how much may be read; what was read is taken off. -EFBIG: it has more;
+ * -ENOEXEC: no ELF file; -EINVAL: damaged or for another machine; -ENOMEM.
  */
-int alloc_library__read(int fd, const char *path, bool whole, struct alloc_library *out, struct so_error *err);
+int alloc_library__read(int fd, const char *path, bool whole, uint64_t *bytes_left, struct alloc_library *out,
+			struct so_error *err);
 
 #endif

@@ -110,7 +110,7 @@ static int add_comments(const struct answer *a, struct profile_builder *b)
 static int build(struct engine *e, struct answer *a, uint8_t **out, size_t *length)
 {
 	const struct engine_snapshot *s = &a->snapshot;
-	const struct alloc_profile profile = { &a->taken.reading, &a->taken.stacks, &a->taken.gone,
+	const struct alloc_profile profile = { &a->taken.reading, &a->taken.stacks, &a->taken.lives,
 					       a->taken.since_ns, a->taken.end_ns,  scale_of(&a->taken.windows) };
 	struct profile_source source = engine_source(e, s);
 	_cleanup_(profile_builder) struct profile_builder *builder = profile_builder__new_values(

@@ -82,6 +82,18 @@ static double positive(double ns)
 	return ns > 0 ? ns : 0;
 }
 
+static int place(struct alloc_probes *p, int fd, const struct alloc_places *places, struct alloc_link **out)
+{
+	struct alloc_link *link = NULL;
+	int ret = alloc_links__ask(alloc_probes__links(p), getpid(), fd, places, &link) ?: alloc_link__wait(link);
+
+	if (ret)
+		alloc_link__free(link);
+	else
+		*out = link;
+	return ret;
+}
+
 int alloc_calibration__run(struct alloc_probes *p, struct alloc_prices *out)
 {
 	const uint64_t cookie = SO_ALLOC_COOKIE(SO_ALLOC_MALLOC, SO_ALLOC_SIZE) | SO_ALLOC_CALIBRATION;
@@ -97,9 +109,7 @@ int alloc_calibration__run(struct alloc_probes *p, struct alloc_prices *out)
 		plain[i] = time_of(i);
 		ret = find_offset((uintptr_t)functions[i], &fd, &offsets[i]);
 	}
-	ret = ret
-		      ?: alloc_probes__attach(p, getpid(), fd, &(struct alloc_places){ offsets, cookies, FUNCTIONS },
-					      &link);
+	ret = ret ?: place(p, fd, &(struct alloc_places){ offsets, cookies, FUNCTIONS }, &link);
 	if (ret)
 		return ret;
 	*slot = (struct so_alloc_slot){ .on = 1 };

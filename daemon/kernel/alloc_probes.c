@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "bpf/memory/alloc.skel.h"
-#include "daemon/os/fd_closer.h"
 #include "daemon/os/privileges.h"
 #include "daemon/os/uprobe_links.h"
 
@@ -18,15 +17,9 @@
 
 struct alloc_probes {
 	struct alloc_bpf *skel;
-	struct fd_closer *closer;
+	struct alloc_links *links;
 	bool session; /* the kernel looks at the return of chosen calls alone; else at all (before 6.13) */
 	struct alloc_maps maps[SO_MAX_SLOTS];
-};
-
-struct alloc_link {
-	struct fd_closer *closer;
-	uint64_t tag;
-	int fds[2]; /* -1: none */
 };
 
 /* Loading. */
@@ -62,6 +55,15 @@ static int load(struct alloc_probes *p, const struct sampler_shared *shared)
 	return ret ?: alloc_bpf__load(p->skel);
 }
 
+static int make_links(struct alloc_probes *p)
+{
+	const struct alloc_programs programs = { p->session ? bpf_program__fd(p->skel->progs.alloc_session) : -1,
+						 bpf_program__fd(p->skel->progs.alloc_enter),
+						 bpf_program__fd(p->skel->progs.alloc_leave) };
+
+	return alloc_links__new(&programs, &p->links);
+}
+
 int alloc_probes__new(const struct sampler *sampler, struct alloc_probes **out, struct so_error *err)
 {
 	_cleanup_(alloc_probes) struct alloc_probes *p = calloc(1, sizeof(*p));
@@ -77,8 +79,7 @@ int alloc_probes__new(const struct sampler *sampler, struct alloc_probes **out, 
 	if (!shared.have_loop || !is_supported(UPROBE_LINKS_MULTI))
 		return so_err(err, -ENOTSUP, "allocations are not seen on this kernel: Linux 6.6 is needed");
 	p->session = is_supported(UPROBE_LINKS_SESSION);
-	ret = fd_closer__new(&p->closer);
-	ret = ret ?: load(p, &shared);
+	ret = load(p, &shared) ?: make_links(p);
 	if (ret)
 		return so_err(
 			err, -ENOTSUP,
@@ -95,7 +96,7 @@ void alloc_probes__free(struct alloc_probes *p)
 		return;
 	for (unsigned i = 0; i < SO_MAX_SLOTS; i++)
 		alloc_maps__close(&p->maps[i]);
-	fd_closer__free(p->closer);
+	alloc_links__free(p->links);
 	alloc_bpf__destroy(p->skel);
 	free(p);
 }
@@ -157,85 +158,9 @@ struct so_alloc_slot *alloc_probes__slot(struct alloc_probes *p, uint32_t slot)
 	return &p->skel->bss->alloc_slots[slot % (SO_MAX_SLOTS + 1)];
 }
 
-/* Links. */
-
-static int link_places(const struct bpf_program *program, uint32_t type, bool at_return, const char *path,
-		       const struct alloc_places *places, pid_t pid, int *fd)
+struct alloc_links *alloc_probes__links(struct alloc_probes *p)
 {
-	int ret = uprobe_links__make(bpf_program__fd(program), type, at_return, path, places->offsets, places->cookies,
-				     places->n, pid);
-
-	if (ret < 0)
-		return ret;
-	*fd = ret;
-	return 0;
-}
-
-/* What frees has no return that matters, and what throws must keep its own. */
-static int link_returns(struct alloc_probes *p, const char *path, const struct alloc_places *places, pid_t pid, int *fd)
-{
-	_cleanup_free_ uint64_t *offsets = calloc(places->n, sizeof(*offsets));
-	_cleanup_free_ uint64_t *cookies = calloc(places->n, sizeof(*cookies));
-	uint32_t n = 0;
-
-	if (!offsets || !cookies)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < places->n; i++) {
-		uint64_t cookie = places->cookies[i];
-
-		if (SO_ALLOC_COOKIE_SHAPE(cookie) == SO_ALLOC_FREE || (cookie & SO_ALLOC_THROWS))
-			continue;
-		offsets[n] = places->offsets[i];
-		cookies[n++] = cookie;
-	}
-	if (!n)
-		return 0;
-	return link_places(p->skel->progs.alloc_leave, UPROBE_LINKS_MULTI, true, path,
-			   &(struct alloc_places){ offsets, cookies, n }, pid, fd);
-}
-
-int alloc_probes__attach(struct alloc_probes *p, pid_t pid, int fd, const struct alloc_places *places,
-			 struct alloc_link **out)
-{
-	struct alloc_link *link = calloc(1, sizeof(*link));
-	char path[64];
-	int ret = 0;
-
-	if (!link)
-		return -ENOMEM;
-	*link = (struct alloc_link){ .closer = p->closer, .tag = (uint64_t)pid, .fds = { -1, -1 } };
-	/* Through the descriptor: another mount namespace may hide the path. */
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", getpid(), fd);
-	if (p->session) {
-		ret = link_places(p->skel->progs.alloc_session, UPROBE_LINKS_SESSION, false, path, places, pid,
-				  &link->fds[0]);
-	} else {
-		/* Returns first: an entry that is seen has its return seen. */
-		ret = link_returns(p, path, places, pid, &link->fds[1]);
-		ret = ret
-			      ?: link_places(p->skel->progs.alloc_enter, UPROBE_LINKS_MULTI, false, path, places, pid,
-					     &link->fds[0]);
-	}
-	if (ret)
-		alloc_link__free(link);
-	else
-		*out = link;
-	return ret;
-}
-
-void alloc_link__free(struct alloc_link *link)
-{
-	if (!link)
-		return;
-	for (int i = 0; i < 2; i++)
-		if (link->fds[i] >= 0)
-			fd_closer__give(link->closer, link->fds[i], link->tag);
-	free(link);
-}
-
-bool alloc_probes__going(struct alloc_probes *p, pid_t pid)
-{
-	return fd_closer__has(p->closer, (uint64_t)pid, UINT64_MAX);
+	return p->links;
 }
 
 /* Reading. */

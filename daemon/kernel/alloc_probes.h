@@ -7,11 +7,11 @@
 #ifndef STAKEOUT_ALLOC_PROBES_H
 #define STAKEOUT_ALLOC_PROBES_H
 
+#include "daemon/kernel/alloc_links.h"
 #include "daemon/kernel/sampler.h"
 #include "stakeout/alloc_abi.h"
 
 struct alloc_probes;
-struct alloc_link;
 
 /* -ENOTSUP: the kernel lacks what is needed, in words. Takes some 100 ms. */
 int alloc_probes__new(const struct sampler *sampler, struct alloc_probes **out, struct so_error *err);
@@ -28,18 +28,8 @@ void alloc_probes__forget(struct alloc_probes *p, uint32_t slot);
 /* What the kernel side counts and obeys: shift, seen and until_ns may be set. */
 struct so_alloc_slot *alloc_probes__slot(struct alloc_probes *p, uint32_t slot);
 
-/* Offsets in the file where the probes go, and a cookie for each (stakeout/alloc_abi.h); all borrowed. */
-struct alloc_places {
-	const uint64_t *offsets, *cookies;
-	uint32_t n;
-};
-/* fd: of the file, borrowed. In that process alone. -errno of the kernel. */
-int alloc_probes__attach(struct alloc_probes *p, pid_t pid, int fd, const struct alloc_places *places,
-			 struct alloc_link **out);
-/* The probes go soon; NULL is fine. */
-void alloc_link__free(struct alloc_link *link);
-/* Whether some of that process still go: probes that are placed now would see calls twice. */
-bool alloc_probes__going(struct alloc_probes *p, pid_t pid);
+/* The thread that places the probes. */
+struct alloc_links *alloc_probes__links(struct alloc_probes *p);
 
 /* The maps of a slot, as descriptors of the caller's own, for reading without the engine's lock. */
 struct alloc_maps {

@@ -38,19 +38,35 @@ static int locations_of(struct writer *w, uint64_t hash, uint64_t *one, const ui
 	return *one ? 0 : -ENOMEM;
 }
 
-/* The caller is an allocator itself, or was jumped to by one: what it was asked for counts. */
-static bool is_nested(const struct writer *w, const uint64_t *locations, size_t n)
+/* The name of a location's function, inlined ones left out, and its file. NULL: not known, or not of a file. */
+static const char *function_of(const struct writer *w, uint64_t location, const char **mapping)
 {
 	struct profile_frame frame;
-	const char *mapping, *name;
-	size_t last;
+	size_t last = profile_builder__frames(w->builder, location) - 1;
 
-	if (n < 2)
+	profile_builder__describe(w->builder, location, last, &frame, mapping);
+	if (!**mapping)
+		return NULL;
+	return frame.system_name && *frame.system_name ? frame.system_name : frame.name;
+}
+
+/*
+ * The caller is an allocator itself, or was jumped to by one: what it was asked for counts. But two kinds of functions
+ * leave to malloc what they ask it for: CPython's, and the C++ library's operator new, which has no probe. Those that
+ * other allocators bring have one.
+ */
+static bool is_nested(const struct writer *w, enum so_alloc_kind kind, const uint64_t *locations, size_t n)
+{
+	const char *file, *caller_file, *name = n > 1 ? function_of(w, locations[1], &caller_file) : NULL;
+	const struct alloc_function *caller = name ? alloc_functions__find(name) : NULL;
+
+	if (!caller)
 		return false;
-	last = profile_builder__frames(w->builder, locations[1]) - 1;
-	profile_builder__describe(w->builder, locations[1], last, &frame, &mapping);
-	name = frame.system_name && *frame.system_name ? frame.system_name : frame.name;
-	return name && *mapping && alloc_functions__find(name);
+	if (caller->python)
+		return kind == SO_ALLOC_PY_OBJECT || kind == SO_ALLOC_PY_MEMORY;
+	if (caller->operator_new)
+		return kind != SO_ALLOC_MALLOC && function_of(w, locations[0], &file) && !strcmp(file, caller_file);
+	return true;
 }
 
 static bool is_in(const struct u64_table *table, uint32_t tgid)
@@ -163,7 +179,7 @@ static int add_site(struct writer *w, const struct so_alloc_site_key *key, const
 
 	if (ret)
 		return ret;
-	if (is_nested(w, locations, n)) {
+	if (is_nested(w, (enum so_alloc_kind)key->kind, locations, n)) {
 		*w->nested += site->chosen;
 		return 0;
 	}
@@ -207,7 +223,7 @@ static struct in_use *sum_in_use(const struct writer *w, const struct alloc_read
 		uint32_t tgid = r->block_keys[i].tgid;
 		unsigned span = span_of(w->profile, block->when_ns);
 
-		if (is_in(w->profile->gone, tgid) ||
+		if (!alloc_lives__may_use(w->profile->lives, tgid, block->when_ns) ||
 		    !u64_table__get(&sites, number_of(block->stack, tgid, block->kind), &at))
 			continue;
 		scale = block->seen == SO_ALLOC_IN_WINDOWS ? w->profile->scale : 1;

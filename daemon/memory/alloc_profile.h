@@ -4,6 +4,7 @@
 #define STAKEOUT_ALLOC_PROFILE_H
 
 #include "daemon/kernel/alloc_probes.h"
+#include "daemon/memory/alloc_lives.h"
 #include "daemon/profile/profile_export.h"
 
 /* The values of a sample, in this order: the first four as the readers of Go's heap profiles have them. */
@@ -27,9 +28,9 @@ extern const struct profile_value_type alloc_value_types[ALLOC_VALUES];
 struct alloc_profile {
 	const struct alloc_reading *reading;
 	const struct accumulator *stacks;
-	const struct u64_table *gone; /* processes that have ended: they have nothing in use */
-	uint64_t since_ns, end_ns;    /* of the time that is looked at */
-	double scale;                 /* of what was seen in windows; 1 or more */
+	const struct alloc_lives *lives;
+	uint64_t since_ns, end_ns; /* of the time that is looked at */
+	double scale;              /* of what was seen in windows; 1 or more */
 };
 
 /* Of one allocator; weighted, but for `chosen`. */

@@ -323,14 +323,13 @@ int allocations__read(struct allocations_taken *taken)
 void allocations__look_who_lives(const struct allocations *a, struct allocations_taken *taken)
 {
 	const struct alloc_reading *r = &taken->reading;
-	uint32_t seen;
 
 	for (size_t i = 0; i < r->n_sites; i++) {
 		uint32_t tgid = r->site_keys[i].tgid;
 		const struct process *p = process_table__find(a->processes, (pid_t)tgid);
 
-		if ((!p || p->gone) && !u64_table__get(&taken->gone, tgid, &seen))
-			u64_table__set(&taken->gone, tgid, 1);
+		if (!alloc_lives__has(&taken->lives, tgid))
+			alloc_lives__add(&taken->lives, tgid, !p || p->gone ? ALLOC_LIVES_ENDED : p->exec_ns);
 	}
 }
 
@@ -338,7 +337,7 @@ void allocations_taken__release(struct allocations_taken *taken)
 {
 	alloc_maps__close(&taken->maps);
 	accumulator__release(&taken->stacks);
-	u64_table__release(&taken->gone);
+	alloc_lives__release(&taken->lives);
 	alloc_reading__release(&taken->reading);
 	free(taken->series);
 }

@@ -8,6 +8,7 @@
 #define STAKEOUT_ALLOCATIONS_H
 
 #include "daemon/kernel/alloc_calibration.h"
+#include "daemon/memory/alloc_lives.h"
 #include "daemon/processes/process_table.h"
 #include "daemon/processes/scan_queue.h"
 #include "daemon/targets/targets.h"
@@ -69,8 +70,8 @@ struct allocations_taken {
 	struct allocations_windows windows;
 	uint64_t seen_ns, lost;
 	struct accumulator stacks;
-	struct u64_table gone; /* processes of the target that have ended */
-	char *series;          /* memory_series__text() */
+	struct alloc_lives lives; /* empty until allocations__look_who_lives() */
+	char *series;             /* memory_series__text() */
 	bool linked;
 	char problem[256];
 	struct alloc_reading reading; /* empty until allocations__read() */
@@ -79,7 +80,7 @@ struct allocations_taken {
 int allocations__take(struct allocations *a, struct target *t, struct allocations_taken *out, struct so_error *err);
 /* Without the lock: all blocks, in milliseconds. */
 int allocations__read(struct allocations_taken *taken);
-/* With it: which of the processes in the reading have ended. */
+/* With it: since when the processes in the reading have their memory. */
 void allocations__look_who_lives(const struct allocations *a, struct allocations_taken *taken);
 void allocations_taken__release(struct allocations_taken *taken);
 

@@ -7,9 +7,11 @@
 
 /* allocations_processes.c: asks for scans of those that may have an allocator by now; forgets those that have ended. */
 void allocations_look_at_processes(struct allocations *a, struct target *t);
-/* Places the probes of all processes that have none, and takes all away. */
+/* Asks for the probes of all processes that have none, and takes all away. */
 void allocations_place_all(struct allocations *a, struct target *t);
 void allocations_remove_all(struct target_allocations *allocations);
+/* Takes note of the probes that are there by now, or were refused; whether some are not yet. */
+bool allocations_in_progress(struct target_allocations *allocations);
 /* Whether some are still going: no window may begin. */
 bool allocations_going(struct allocations *a, const struct target_allocations *allocations);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The processes of targets whose allocations are watched: their files with allocators, and the probes in these. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,13 @@
 /* Of one target. */
 #define MOST_PROCESSES 64
 #define MOST_FILES     4096
+#define MOST_LIBRARIES 256 /* files with an allocator, which are kept open */
+
+/* Of symbols, in one scan. libtorch_cpu has 25 MB. */
+#define MOST_SYMBOL_BYTES (512u << 20)
+
+/* A link that is in progress for so long is said to be. */
+#define LONG_NS 1000000000ull
 
 /* Read of a process's environment. */
 #define ENVIRONMENT_BYTES 65536
@@ -23,6 +31,9 @@ struct allocations_found {
 	size_t n_known, n, capacity;
 	uint32_t *mapped; /* which of these the process has mapped */
 	size_t n_mapped, mapped_capacity;
+	size_t n_libraries;  /* of all these, files with an allocator */
+	uint64_t bytes_left; /* that may be read of symbols */
+	bool left_out;       /* some files were not read, or are not kept open */
 	bool own_python;
 };
 
@@ -43,6 +54,51 @@ static struct allocations_process *find_process(const struct target_allocations 
 
 /* Probes. */
 
+static void say_refused(struct target_allocations *allocations, pid_t pid, int ret)
+{
+	snprintf(allocations->problem, sizeof(allocations->problem), "the kernel refused the probes in process %d: %s",
+		 pid, strerror(-ret));
+}
+
+/* What has become of a link that was asked for; whether it is in progress. */
+static bool look_at_link(struct target_allocations *allocations, const struct allocations_process *at,
+			 struct alloc_link **link)
+{
+	int ret = alloc_link__state(*link);
+
+	if (ret == -EINPROGRESS) {
+		if (alloc_link__waited_ns(*link) > LONG_NS)
+			snprintf(allocations->problem, sizeof(allocations->problem),
+				 "the probes of process %d are not placed yet: some process that maps the same library "
+				 "keeps the lock of its memory, as in uninterruptible sleep",
+				 at->pid);
+		return true;
+	}
+	allocations->linked |= !ret;
+	if (!ret && alloc_link__waited_ns(*link) > LONG_NS)
+		allocations->problem[0] = '\0';
+	/* One that has ended needs none. */
+	if (ret && ret != -ESRCH)
+		say_refused(allocations, at->pid, ret);
+	if (ret)
+		alloc_link__free(TAKE_PTR(*link));
+	return false;
+}
+
+bool allocations_in_progress(struct target_allocations *allocations)
+{
+	bool some = false;
+
+	for (size_t i = 0; i < allocations->n_processes; i++) {
+		struct allocations_process *at = &allocations->processes[i];
+
+		for (unsigned k = 0; k < at->n_libraries; k++)
+			if (at->libraries[k].link)
+				some |= look_at_link(allocations, at, &at->libraries[k].link);
+	}
+	return some;
+}
+
 static void place(struct allocations *a, struct target_allocations *allocations, struct allocations_process *at,
 		  unsigned which)
 {
@@ -61,11 +117,9 @@ static void place(struct allocations *a, struct target_allocations *allocations,
 	}
 	if (!places.n)
 		return;
-	ret = alloc_probes__attach(a->probes, at->pid, file->fd, &places, &at->libraries[which].link);
-	allocations->linked |= !ret;
+	ret = alloc_links__ask(alloc_probes__links(a->probes), at->pid, file->fd, &places, &at->libraries[which].link);
 	if (ret)
-		snprintf(allocations->problem, sizeof(allocations->problem),
-			 "the kernel refused the probes in process %d: %s", at->pid, strerror(-ret));
+		say_refused(allocations, at->pid, ret);
 }
 
 static void place_in(struct allocations *a, struct target_allocations *allocations, struct allocations_process *at)
@@ -96,7 +150,7 @@ void allocations_remove_all(struct target_allocations *allocations)
 bool allocations_going(struct allocations *a, const struct target_allocations *allocations)
 {
 	for (size_t i = 0; i < allocations->n_processes; i++)
-		if (alloc_probes__going(a->probes, allocations->processes[i].pid))
+		if (alloc_links__going(alloc_probes__links(a->probes), allocations->processes[i].pid))
 			return true;
 	return false;
 }
@@ -118,7 +172,9 @@ struct allocations_found *allocations__wants(const struct allocations *a, pid_t 
 		found->files[i] = t->allocations.files[i];
 		found->files[i].fd = -1;
 		found->files[i].library = NULL;
+		found->n_libraries += t->allocations.files[i].library != NULL;
 	}
+	found->bytes_left = MOST_SYMBOL_BYTES;
 	found->n = found->n_known = t->allocations.n_files;
 	return found;
 }
@@ -136,17 +192,22 @@ static void free_found(struct allocations_found *found)
 }
 
 /* Without an allocator the file is not kept open. */
-static void look_into(struct allocations_file *file, const struct process_scan *scan, const struct proc_map *map,
-		      bool program)
+static void look_into(struct allocations_found *found, struct allocations_file *file, const struct process_scan *scan,
+		      const struct proc_map *map, bool program)
 {
 	struct alloc_library *library = malloc(sizeof(*library));
 	struct so_error err;
+	int ret;
 
 	file->fd = library ? proc_maps__open_file(scan->reader, map) : -1;
-	if (file->fd >= 0 && !alloc_library__read(file->fd, map->path, program, library, &err) && library->n) {
+	ret = file->fd < 0 ? file->fd
+			   : alloc_library__read(file->fd, map->path, program, &found->bytes_left, library, &err);
+	if (!ret && library->n && found->n_libraries < MOST_LIBRARIES) {
+		found->n_libraries++;
 		file->library = library;
 		return;
 	}
+	found->left_out |= ret == -EFBIG || (!ret && library->n);
 	if (file->fd >= 0)
 		close(file->fd);
 	file->fd = -1;
@@ -164,7 +225,7 @@ static size_t find_file(struct allocations_found *found, const struct process_sc
 	if (found->n >= MOST_FILES || ARRAY_RESERVE(found->files, found->capacity, found->n + 1))
 		return SIZE_MAX;
 	found->files[found->n] = (struct allocations_file){ map->inode, map->dev_major, map->dev_minor, -1, NULL };
-	look_into(&found->files[found->n], scan, map, program);
+	look_into(found, &found->files[found->n], scan, map, program);
 	return found->n++;
 }
 
@@ -266,7 +327,10 @@ void allocations__add(struct allocations *a, pid_t tgid, struct allocations_foun
 	if (at) {
 		at->looked = true;
 		at->own_python = found->own_python;
-		if (t->allocations.placed)
+		if (found->left_out)
+			snprintf(t->allocations.problem, sizeof(t->allocations.problem),
+				 "process %d has more libraries, or symbols in them, than are read", tgid);
+		if (t->allocations.placed || t->allocations.placing)
 			place_in(a, &t->allocations, at);
 	}
 	if (found)
@@ -307,4 +371,5 @@ void allocations_look_at_processes(struct allocations *a, struct target *t)
 {
 	process_table__each(a->processes, t->slot, look_at_process, a);
 	drop_ended(a, t);
+	allocations_in_progress(&t->allocations);
 }

@@ -3,17 +3,12 @@
  * The budget of probes on allocators: they are there all the time, or where that is too much in on-windows. What
  * windows see is scaled by CPU time without that of the probes: all since there are windows, by that in the windows.
  */
-#include <dirent.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "daemon/os/clock.h"
+#include "daemon/processes/cpu_wait.h"
 #include "daemon/targets/allocations_internal.h"
 
 #define MS 1000000ull
@@ -22,8 +17,6 @@
 #define LOOK_NS    (100 * MS) /* between two looks at the cost, where there are no windows */
 #define RETRY_NS   (5 * MS)
 #define MAX_OFF_NS (10000 * MS)
-
-#define MOST_THREADS 64
 
 #define BUDGET (ALLOCATIONS_PERCENT / 100.0)
 /* What is left over of it may be taken at once, and so much in the beginning. */
@@ -38,40 +31,6 @@ static uint64_t cpu_ns(pid_t pid)
 	clockid_t clock;
 
 	return clock_getcpuclockid(pid, &clock) ? 0 : clock__read_ns(clock);
-}
-
-static uint64_t thread_waited_ns(int tasks, const char *tid)
-{
-	char name[64], text[96] = "";
-	uint64_t waited = 0;
-	_cleanup_close_ int fd = -1;
-
-	snprintf(name, sizeof(name), "%.20s/schedstat", tid);
-	fd = openat(tasks, name, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
-		return 0;
-	return sscanf(text, "%*u %" SCNu64, &waited) == 1 ? waited : 0;
-}
-
-/* How long its threads, the first MOST_THREADS of them, were ready to run and had no CPU. */
-static uint64_t waited_ns(pid_t pid)
-{
-	struct dirent *entry;
-	uint64_t sum = 0;
-	char path[64];
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = opendir(path);
-	for (unsigned n = 0; dir && n < MOST_THREADS && (entry = readdir(dir));) {
-		if (entry->d_name[0] == '.')
-			continue;
-		sum += thread_waited_ns(dirfd(dir), entry->d_name);
-		n++;
-	}
-	if (dir)
-		closedir(dir);
-	return sum;
 }
 
 /* Where a process or a thread has ended meanwhile, a sum is smaller than before. */
@@ -89,11 +48,14 @@ static struct allocations_reading read_counters(struct allocations *a, const str
 					   .stacks_ns = slot->stacks_ns,
 					   .bytes = slot->bytes,
 					   .left_out = slot->left_out };
+	struct cpu_wait wait = { .ns = 0 };
 
 	for (size_t i = 0; i < t->allocations.n_processes; i++) {
 		now.cpu_ns += cpu_ns(t->allocations.processes[i].pid);
-		now.waited_ns += waited_ns(t->allocations.processes[i].pid);
+		cpu_wait__add(&wait, t->allocations.processes[i].pid);
 	}
+	now.waited_ns = wait.ns;
+	now.many_threads = wait.many;
 	return now;
 }
 
@@ -107,7 +69,10 @@ static struct allocations_spent spent_between(struct allocations *a, const struc
 	spent.cost_ns = spent.stacks_ns + more(to->hits, from->hits) * prices->hit_ns +
 			more(to->stepped_hits, from->stepped_hits) * prices->stepped_ns;
 	spent.own_ns = fmax(0, cpu - spent.cost_ns);
-	spent.time_ns = fmax(cpu, more(to->when_ns, from->when_ns) - more(to->waited_ns, from->waited_ns));
+	spent.time_ns = cpu;
+	/* Of many threads it is not known what they waited for. */
+	if (!to->many_threads && !from->many_threads)
+		spent.time_ns = fmax(cpu, more(to->when_ns, from->when_ns) - more(to->waited_ns, from->waited_ns));
 	return spent;
 }
 
@@ -171,7 +136,7 @@ static void begin_off_window(struct target_allocations *allocations, const struc
 	/* At random, so that nothing that the program does at regular times is always seen, or never. */
 	off_ns = fmin(off_ns * (0.5 + (double)random() / RAND_MAX), (double)MAX_OFF_NS);
 	allocations_remove_all(allocations);
-	allocations->placed = false;
+	allocations->placed = allocations->placing = false;
 	allocations->window = *now;
 	allocations->window_end_ns = now->when_ns + (uint64_t)fmax(off_ns, (double)RETRY_NS);
 }
@@ -237,12 +202,16 @@ static void end_off_window(struct allocations *a, struct target *t)
 	struct target_allocations *allocations = &t->allocations;
 	struct allocations_reading now;
 
-	if (allocations_going(a, allocations)) {
+	/* Nothing is counted until all are there. */
+	if (!allocations->placing && !allocations_going(a, allocations)) {
+		allocations->placing = true;
+		allocations_place_all(a, t);
+	}
+	if (!allocations->placing || allocations_in_progress(allocations)) {
 		allocations->window_end_ns = clock__now_ns() + RETRY_NS;
 		return;
 	}
-	/* Nothing is counted until all are there. */
-	allocations_place_all(a, t);
+	allocations->placing = false;
 	now = read_counters(a, t);
 	account(a, t, &now);
 	allocations->windows.own_ns += spent_between(a, &allocations->window, &now).own_ns;

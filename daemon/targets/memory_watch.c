@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/os/clock.h"
+#include "daemon/processes/cpu_wait.h"
 
 #define MS 1000000ull
 
@@ -223,6 +224,7 @@ void memory_watch__touched(struct memory_watch *m, const struct so_page_record *
 
 struct sum {
 	struct memory_usage usage;
+	struct cpu_wait wait;
 	unsigned processes, left_out;
 };
 
@@ -246,6 +248,7 @@ static void add_process(void *context, struct process *p)
 	sum->usage.swapped += usage.swapped;
 	sum->usage.faults += usage.faults;
 	sum->usage.cpu_ns += usage.cpu_ns;
+	cpu_wait__add(&sum->wait, p->tgid);
 }
 
 /* Where a process has ended meanwhile, the sums are smaller than before. */
@@ -296,17 +299,31 @@ static unsigned budget_percent(const struct target *t)
 	return t->info.keep && !t->memory.views ? MEMORY_WATCH_STANDING_PERCENT : MEMORY_WATCH_LOOK_PERCENT;
 }
 
+/*
+ * What went by while the target could have run: on a machine that gives it few of its CPUs it is less than the time. 0:
+ * not known, of many threads.
+ */
+static uint64_t own_time(struct target_memory *memory, const struct cpu_wait *wait, uint64_t now_ns)
+{
+	bool many = wait->many || memory->many_threads;
+	uint64_t waited_ns = since(wait->ns, &memory->waited_before);
+	uint64_t passed_ns = since(now_ns, &memory->looked_ns);
+
+	memory->many_threads = wait->many;
+	return many || waited_ns > passed_ns ? 0 : passed_ns - waited_ns;
+}
+
 /* What the faults since the last time have cost, against the budget. */
-static void account(struct memory_watch *m, struct target *t, const struct memory_usage *usage, uint64_t now_ns)
+static void account(struct memory_watch *m, struct target *t, const struct sum *sum, uint64_t now_ns)
 {
 	struct target_memory *memory = &t->memory;
 	struct memory_figures *f = &memory->figures;
 	bool first = !memory->looked_ns;
 	uint64_t run_ns = since(page_sampler__slot(m->pages, t->slot).run_ns, &memory->run_before);
-	uint64_t faults = since_most(usage->faults, &memory->faults_sum);
-	uint64_t cpu_ns = since_most(usage->cpu_ns, &memory->cpu_sum);
-	uint64_t passed_ns = since(now_ns, &memory->looked_ns);
-	uint64_t time_ns = cpu_ns > passed_ns ? cpu_ns : passed_ns;
+	uint64_t faults = since_most(sum->usage.faults, &memory->faults_sum);
+	uint64_t cpu_ns = since_most(sum->usage.cpu_ns, &memory->cpu_sum);
+	uint64_t own_ns = own_time(memory, &sum->wait, now_ns);
+	uint64_t time_ns = cpu_ns > own_ns ? cpu_ns : own_ns;
 
 	if (first)
 		return;
@@ -358,7 +375,7 @@ static void look(struct memory_watch *m, struct target *t, uint64_t now_ns)
 									    sum.usage.shared, sum.usage.swapped });
 	if (!memory->paused)
 		follow(m, t);
-	account(m, t, &sum.usage, now_ns);
+	account(m, t, &sum, now_ns);
 	pause_or_go_on(m, t, now_ns);
 	raise_thresholds(m, t, now_ns);
 }

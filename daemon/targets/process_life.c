@@ -92,7 +92,8 @@ static void check_viewer(const struct process_life *l, const struct process *p)
 		viewers__check(t, p->tgid);
 }
 
-static void process_executed(const struct process_life *l, struct process *p)
+/* when_ns: when it did, or when that was found out; 0: it may have. */
+static void process_executed(const struct process_life *l, struct process *p, uint64_t when_ns)
 {
 	struct target *t = targets__of_slot(l->targets, p->kernel.slot);
 
@@ -101,6 +102,7 @@ static void process_executed(const struct process_life *l, struct process *p)
 		gpu_memory__executed(l->gpu_memory, t, p->tgid);
 	}
 	process_table__exec(l->processes, p);
+	p->exec_ns = when_ns;
 	p->scans = 0;
 	scan_queue__request(l->scans, p->tgid, 0);
 }
@@ -127,7 +129,7 @@ static void look_at_process(void *context, struct process *p)
 	check_alive(context, p);
 	check_viewer(l, p);
 	if (!p->gone && p->run && p->run->n && !sampler__get_process(l->sampler, p->tgid, &kernel) && !kernel.mappings)
-		process_executed(l, p);
+		process_executed(l, p, clock__now_ns());
 	else
 		scan_queue__request(l->scans, p->tgid, 0);
 }
@@ -153,7 +155,7 @@ static bool adopt(const struct process_life *l, pid_t tgid)
 	if (!child || child->gone)
 		return false;
 	check_viewer(l, child);
-	process_executed(l, child);
+	process_executed(l, child, 0);
 	return true;
 }
 
@@ -211,7 +213,7 @@ void process_life__event(const struct process_life *l, const struct so_event *ev
 	if (event->type == SO_EVENT_EXEC) {
 		if (event->other)
 			hide(l, p);
-		process_executed(l, p);
+		process_executed(l, p, event->time_ns);
 	} else if (event->type == SO_EVENT_MAPS) {
 		scan_queue__request(l->scans, p->tgid, event->other);
 	} else if (event->type == SO_EVENT_EXIT) {

@@ -27,13 +27,14 @@ struct allocations_process {
 	struct {
 		uint32_t file; /* of target_allocations.files */
 		struct alloc_link *link;
-	} libraries[ALLOCATIONS_MAX_LIBRARIES]; /* link NULL: in an off-window */
+	} libraries[ALLOCATIONS_MAX_LIBRARIES]; /* link NULL: in an off-window, or it was refused */
 	unsigned n_libraries;
 };
 
 /* Readings of counters. */
 struct allocations_reading {
-	uint64_t when_ns, cpu_ns, waited_ns; /* waited: ready to run, for a CPU; of all threads */
+	uint64_t when_ns, cpu_ns, waited_ns; /* waited: ready to run, for a CPU; of all threads, */
+	bool many_threads;                   /* or of some of them */
 	uint64_t hits, stepped_hits, stacks_ns, bytes, left_out;
 };
 
@@ -58,7 +59,8 @@ struct target_allocations {
 	unsigned views; /* or by so many of its views */
 	bool on;        /* so it is watched */
 	bool maps;      /* what was seen is in the kernel's maps of its slot */
-	bool placed;    /* probes are: it is an on-window, or there are none */
+	bool placed;    /* probes are, or soon: it is an on-window, or there are none, */
+	bool placing;   /* or one is to begin when all are */
 	bool windowed;
 	uint64_t on_ns, end_ns, next_tick_ns, next_look_ns;
 	uint64_t window_end_ns; /* when the on-window or the off-window ends; UINT64_MAX: none does */

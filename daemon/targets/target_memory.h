@@ -12,7 +12,7 @@ struct memory_figures {
 	uint64_t lost;            /* touches without a stack: no room in the ring, or in memory */
 	uint64_t hidden;          /* by threads that the target's user may not look into */
 	uint64_t faults;          /* of the target while it was watched */
-	/* What that took of the target's time: of its CPU time, or of what went by where that is more. */
+	/* What that took of its CPU time, or of what went by but for waiting for a CPU, where that is more. */
 	uint64_t cost_ns, time_ns;
 	uint64_t paused_ns;  /* its faults came too fast to be seen within the budget */
 	uint32_t threshold;  /* now */
@@ -36,7 +36,8 @@ struct target_memory {
 	uint64_t next_tick_ns, next_raise_ns;
 	uint64_t stacks_before, randoms_before; /* at the last raise */
 	/* At the last tick; of all processes together. */
-	uint64_t looked_ns, run_before;
+	uint64_t looked_ns, run_before, waited_before;
+	bool many_threads;
 	struct memory_sum faults_sum, cpu_sum;
 	int64_t credit_ns;
 	struct memory_figures figures;

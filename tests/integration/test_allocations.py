@@ -14,12 +14,15 @@ import subprocess
 import time
 
 from harness import (
+    LONG,
     PYTHON,
     STAKEOUT,
     Daemon,
     Skip,
     Target,
     alone,
+    long,
+    need_module,
     need_tool,
     run,
     spawn,
@@ -29,12 +32,14 @@ from harness import (
     wait_until,
     workload,
 )
+import test_memory
 from pprof_message import Message
 from strangers import NOBODY, ask_as, become
 from test_safety import Leftovers
 
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 ROUNDS = 12
+LEAK_S = 60 if LONG else 20
 PACE_S = 0.3  # between two rounds: their calls are within the budget
 
 
@@ -293,6 +298,44 @@ def test_a_leak_is_named_and_a_steady_program_is_not():
     assert near(line["in_use_bytes"], 10e6, steadily), (line, steadily)
 
 
+@timeout(200)
+def test_leaks_of_a_megabyte_a_second():
+    need_module("numpy")
+    growers = [test_memory.cpp("leak", 1), test_memory.python("objects", 1), test_memory.python("numpy", 1)]
+    lines = [r"^leak_record \(mem_grow", r"^keep_records \(py_memory", r"^keep_array \(py_memory"]
+    for (answer, (kept, resident)), line in zip(test_memory.look(growers, LEAK_S, "--allocations"), lines):
+        assert answer["verdict"] == "growing", answer
+        for truth in (kept, resident):
+            assert abs(answer["growth_bytes_per_s"] - truth) < 0.1 * truth, (answer, truth)
+        truth = kept * answer["duration_s"]
+        assert re.search(line, answer["lines"][0]["line"]), answer["lines"][:3]
+        # Of what is seen in windows it is not known whether it was freed.
+        if answer["windowed"]:
+            continue
+        assert answer["line"] == answer["lines"][0]["line"], (answer["line"], answer["lines"][:3])
+        in_use = sum(each["in_use_bytes"] for each in answer["lines"] if re.search(line, each["line"]))
+        # It began before the probes were there.
+        assert near(in_use, truth, answer), (in_use, truth, answer)
+
+
+def check_steady():
+    growers = [test_memory.cpp("churn", 20), test_memory.python("churn", 20), test_memory.cpp("steady", 2)]
+    for answer, _ in test_memory.look(growers, 10, "--allocations"):
+        test_memory.check_no_leak(answer)
+
+
+@timeout(200)
+def test_who_keeps_nothing_is_not_accused():
+    check_steady()
+
+
+@long
+@timeout(900)
+def test_who_keeps_nothing_is_not_accused_in_20_runs():
+    for _ in range(20):
+        check_steady()
+
+
 def test_windows():
     """More than a million calls a second: scaled, within what the report says of its error, and of its cost."""
     program, daemon = Program("busy", 64, 400), Daemon()
@@ -361,6 +404,70 @@ def test_rights():
     daemon.request("GET", f"/v1/targets/{of_root}/allocations")
 
 
+EXECUTES = """
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static char *blocks[1000];
+static void *volatile one;
+__attribute__((noinline)) static void keep(int n)
+{
+    for (int i = 0; i < n; i++)
+        memset(blocks[i] = (char *)malloc(1 << 20), 1, 100);
+}
+static void keep_when_told(const char *who, int n)
+{
+    pollfd in = {0, POLLIN, 0};
+    for (puts(who), fflush(stdout); !poll(&in, 1, 1);)
+        free(one = malloc(100));
+    char c;
+    read(0, &c, 1);
+    keep(n);
+    puts("kept"), fflush(stdout);
+}
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return keep_when_told("executed", 50), pause();
+    keep_when_told("ready", 200);
+    if (!fork())
+        keep_when_told("forked", 100), _exit(0);
+    wait(NULL);
+    execl("/proc/self/exe", argv[0], "again", NULL);
+}
+"""
+
+
+def compiled(source):
+    path = os.path.join(temporary_dir(), "program")
+    with open(path + ".cpp", "w", encoding="ascii") as f:
+        f.write(source)
+    built = run([need_tool("g++"), "-O1", "-o", path, path + ".cpp"])
+    assert built.returncode == 0, built.stderr
+    return path
+
+
+def test_what_has_ended_has_nothing_in_use():
+    """The program before an exec, and a child."""
+    target, daemon = Target([compiled(EXECUTES)], stdin=subprocess.PIPE), Daemon()
+    begun(daemon, target.pid)
+    for who in (None, "forked", "executed"):
+        if who:
+            assert target.process.stdout.readline() == f"{who}\n".encode()
+            hits = report(daemon, target.pid)["probe_hits"]
+            wait_until(lambda hits=hits: report(daemon, target.pid)["probe_hits"] > hits, f"probes in what has {who}")
+        target.process.stdin.write(b"\n")
+        target.process.stdin.flush()
+        assert target.process.stdout.readline() == b"kept\n"
+    answer = report(daemon, target.pid)
+    found = by_function(answer)["keep"]
+    assert near(found["allocated"], 350 << 20, answer), found
+    assert near(found["in_use"], 50 << 20, answer), found
+
+
 THROWS = """
 #include <cstdio>
 #include <new>
@@ -397,13 +504,7 @@ def test_what_throws_is_left_to_throw():
     library = next(iter(glob.glob("/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.*")), None)
     if not library:
         raise Skip("libtcmalloc_minimal is not installed")
-    where = temporary_dir()
-    program, source = os.path.join(where, "throws"), os.path.join(where, "throws.cpp")
-    with open(source, "w", encoding="ascii") as f:
-        f.write(THROWS)
-    built = run([need_tool("g++"), "-O1", "-o", program, source])
-    assert built.returncode == 0, built.stderr
-    target = Target([program], env={**os.environ, "LD_PRELOAD": library})
+    target = Target([compiled(THROWS)], env={**os.environ, "LD_PRELOAD": library})
     answer = json.loads(Daemon().client("memory", "-p", target.pid, "--allocations", "-d", 4, "--json").stdout)
     tries, caught = map(int, target.process.stdout.readline().split())
     assert tries == caught and target.process.poll() is None, (tries, caught, target.process.poll())

@@ -22,11 +22,12 @@ static int read_file(const char *path, bool whole, struct alloc_library *out)
 {
 	struct so_error err;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint64_t bytes_left = UINT64_MAX;
 	int ret;
 
 	if (fd < 0)
 		return -errno;
-	ret = alloc_library__read(fd, path, whole, out, &err);
+	ret = alloc_library__read(fd, path, whole, &bytes_left, out, &err);
 	close(fd);
 	return ret;
 }
@@ -141,6 +142,25 @@ static void damaged_files_are_refused(void **state)
 	unlink(path);
 }
 
+static void no_more_is_read_than_may_be(void **state)
+{
+	struct alloc_library library;
+	uint64_t bytes_left = 1000, before = bytes_left;
+	struct so_error err;
+	Dl_info info;
+	int fd;
+
+	assert_true(dladdr(dlsym(RTLD_DEFAULT, "gnu_get_libc_version"), &info));
+	fd = open(info.dli_fname, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(alloc_library__read(fd, info.dli_fname, false, &bytes_left, &library, &err), -EFBIG);
+	assert_int_equal(bytes_left, before);
+	bytes_left = before = 16 << 20;
+	assert_int_equal(alloc_library__read(fd, info.dli_fname, false, &bytes_left, &library, &err), 0);
+	assert_in_range(before - bytes_left, 10000, 1 << 20);
+	close(fd);
+}
+
 /* 1 - e^(-S/R), to 2^-20 of it, for all sizes; the weight has whatever it is. */
 static void chances_are_those_of_the_model(void **state)
 {
@@ -179,10 +199,10 @@ static void chances_are_those_of_the_model(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(functions_are_found_by_name),    cmocka_unit_test(the_c_library),
-		cmocka_unit_test(the_cpp_library_has_none),       cmocka_unit_test(other_allocators),
-		cmocka_unit_test(a_program_with_its_own),         cmocka_unit_test(damaged_files_are_refused),
-		cmocka_unit_test(chances_are_those_of_the_model),
+		cmocka_unit_test(functions_are_found_by_name), cmocka_unit_test(the_c_library),
+		cmocka_unit_test(the_cpp_library_has_none),    cmocka_unit_test(other_allocators),
+		cmocka_unit_test(a_program_with_its_own),      cmocka_unit_test(damaged_files_are_refused),
+		cmocka_unit_test(no_more_is_read_than_may_be), cmocka_unit_test(chances_are_those_of_the_model),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
