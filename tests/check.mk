@@ -43,6 +43,7 @@ pythons-built:
 	-tests/pythons/build $(PYTHONS) 3.15t
 	-tests/pythons/build $(PYTHONS) 3.13-clang
 	-tests/pythons/build $(PYTHONS) 3.14-tail
+	-tests/pythons/build $(PYTHONS) 3.13-bolt
 
 ALL_CPUS  = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 RUN_TESTS = MAKEFLAGS= STAKEOUT_BUILD=$(BUILD) STAKEOUT_SANITIZE=$(SANITIZE) STAKEOUT_LOAD_SECONDS=$(LOAD_SECONDS) \

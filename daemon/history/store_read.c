@@ -27,20 +27,24 @@
 #define BARE_OF_ONE RANGE("windows_of_target", "", "w.target_id = ?1")
 
 enum column { BEGIN, END, COVERED, SAMPLES, LOST, MEMORY, BYTES = MEMORY + STORE_N_MEMORY_COLUMNS, BLOB, HAS_CUDA };
-/* Stacks and calls can also be read of a store that is of an earlier version, and cannot be written to. */
+/* A store that is of an earlier version, and cannot be written to, has all but memory. */
 #define SPAN        "SELECT w.begin_ns, w.end_ns, w.covered_ns, w.samples, w.lost,"
 #define COLUMNS     SPAN " NULL, NULL, NULL, NULL, NULL,"
 #define WITH_MEMORY SPAN STORE_MEMORY_COLUMNS(" w.") ","
 #define PROFILE     " b.profile_bytes, b.profile, b.cuda IS NOT NULL"
 #define CUDA        " b.cuda_bytes, b.cuda, b.cuda IS NOT NULL"
 
-static const char profile_of_one[] = COLUMNS PROFILE OF_ONE;
-static const char profile_of_all[] = COLUMNS PROFILE OF_ALL;
-static const char cuda_of_one[] = COLUMNS CUDA OF_ONE;
-static const char cuda_of_all[] = COLUMNS CUDA OF_ALL;
-static const char windows_of_one[] = WITH_MEMORY PROFILE OF_ONE;
-static const char windows_of_all[] = WITH_MEMORY PROFILE OF_ALL;
-static const char memory_of_one[] = WITH_MEMORY " 0, NULL, 0" BARE_OF_ONE;
+/* With memory where the store knows it. */
+struct texts {
+	const char *text, *without_memory;
+};
+static const struct texts profile_of_one = { .text = COLUMNS PROFILE OF_ONE };
+static const struct texts profile_of_all = { .text = COLUMNS PROFILE OF_ALL };
+static const struct texts cuda_of_one = { .text = COLUMNS CUDA OF_ONE };
+static const struct texts cuda_of_all = { .text = COLUMNS CUDA OF_ALL };
+static const struct texts windows_of_one = { WITH_MEMORY PROFILE OF_ONE, COLUMNS PROFILE OF_ONE };
+static const struct texts windows_of_all = { WITH_MEMORY PROFILE OF_ALL, COLUMNS PROFILE OF_ALL };
+static const struct texts memory_of_one = { WITH_MEMORY " 0, NULL, 0" BARE_OF_ONE, COLUMNS " 0, NULL, 0" BARE_OF_ONE };
 
 struct reading {
 	const struct store_query *query;
@@ -171,8 +175,17 @@ static int no_windows(const struct reading *reading, struct so_error *err)
 	return so_err(err, -ENODATA, "there is no history of that time");
 }
 
+static int prepare(sqlite3 *db, const struct texts *texts, size_t n, const int64_t *numbers, sqlite3_stmt **out)
+{
+	static const char has_memory[] = "SELECT count(*) FROM pragma_table_info('windows') WHERE name = 'most'";
+	int64_t has = 1;
+	int ret = texts->without_memory ? sql__get_number(db, has_memory, 0, NULL, &has) : 0;
+
+	return ret ?: sql__prepare_numbers(db, has ? texts->text : texts->without_memory, n, numbers, out);
+}
+
 /* longest_ns: of a sum that is read in the place of its parts. */
-static int read_range(struct store *store, struct reading *reading, const char *text, int64_t longest_ns,
+static int read_range(struct store *store, struct reading *reading, const struct texts *texts, int64_t longest_ns,
 		      struct so_error *err)
 {
 	const struct store_query *query = reading->query;
@@ -189,7 +202,7 @@ static int read_range(struct store *store, struct reading *reading, const char *
 	ret = store_schema__open_reader(store->path, &db, err);
 	if (ret)
 		return ret == -ENOENT ? so_err(err, -ENODATA, "there is no history yet") : ret;
-	ret = sql__prepare_numbers(db, text, sizeof(numbers) / sizeof(numbers[0]), numbers, &s);
+	ret = prepare(db, texts, sizeof(numbers) / sizeof(numbers[0]), numbers, &s);
 	if (ret)
 		return so_err(err, ret, "the history cannot be read: %s", sql__words(ret));
 	while ((ret = sql__step(db, s)) > 0) {
@@ -212,7 +225,7 @@ int store__profile(struct store *store, const struct store_query *query, uint8_t
 
 	if (!reading.merge)
 		return so_err(err, -ENOMEM, "not enough memory to read the history");
-	ret = read_range(store, &reading, query->target ? profile_of_one : profile_of_all, INT64_MAX, err);
+	ret = read_range(store, &reading, query->target ? &profile_of_one : &profile_of_all, INT64_MAX, err);
 	if (ret)
 		return ret;
 	profile_merge__set_times(reading.merge, reading.span.begin_ns, reading.span.covered_ns);
@@ -229,7 +242,7 @@ int store__cuda(struct store *store, const struct store_query *query, int (*take
 	__attribute__((cleanup(reading__clear))) struct reading reading = {
 		.query = query, .take = take_cuda, .take_documents = take, .data = data
 	};
-	int ret = read_range(store, &reading, query->target ? cuda_of_one : cuda_of_all, INT64_MAX, err);
+	int ret = read_range(store, &reading, query->target ? &cuda_of_one : &cuda_of_all, INT64_MAX, err);
 
 	if (!ret)
 		*span = reading.span;
@@ -242,7 +255,7 @@ int store__windows(struct store *store, const struct store_query *query, int64_t
 	__attribute__((cleanup(reading__clear))) struct reading reading = {
 		.query = query, .take = take_window, .take_window = take, .data = data
 	};
-	int ret = read_range(store, &reading, query->target ? windows_of_one : windows_of_all, longest_ns, err);
+	int ret = read_range(store, &reading, query->target ? &windows_of_one : &windows_of_all, longest_ns, err);
 
 	if (!ret)
 		*span = reading.span;
@@ -255,7 +268,7 @@ int store__memory(struct store *store, const struct store_query *query, int64_t 
 	__attribute__((cleanup(reading__clear))) struct reading reading = {
 		.query = query, .take = take_bare, .take_window = take, .data = data
 	};
-	int ret = read_range(store, &reading, memory_of_one, longest_ns, err);
+	int ret = read_range(store, &reading, &memory_of_one, longest_ns, err);
 
 	if (!ret)
 		*span = reading.span;

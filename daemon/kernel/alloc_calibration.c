@@ -10,6 +10,9 @@
 #define CALLS  100 /* some 0.1 ms: short enough to be undisturbed now and then on a busy machine */
 #define ROUNDS 40
 
+/* Probes of whoever are placed one after the other. */
+#define PATIENCE_NS 10000000000ull
+
 typedef void function(uint64_t);
 
 /* Begin with an instruction that the kernel emulates, and with one that it single-steps. */
@@ -85,7 +88,9 @@ static double positive(double ns)
 static int place(struct alloc_probes *p, int fd, const struct alloc_places *places, struct alloc_link **out)
 {
 	struct alloc_link *link = NULL;
-	int ret = alloc_links__ask(alloc_probes__links(p), getpid(), fd, places, &link) ?: alloc_link__wait(link);
+	int ret = alloc_links__ask(alloc_probes__links(p), getpid(), fd, places, &link);
+
+	ret = ret ?: alloc_link__wait(link, clock__now_ns() + PATIENCE_NS);
 
 	if (ret)
 		alloc_link__free(link);

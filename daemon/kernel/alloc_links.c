@@ -105,18 +105,18 @@ static void release(struct alloc_link *link)
 /* With the lock, which is let go while it is made. What nobody wants any more is not begun. */
 static void work_on(struct alloc_links *links, struct alloc_link *link)
 {
-	int ret = -ECANCELED;
+	bool wanted = !link->freed && !links->stop;
+	int ret;
 
-	if (!link->freed) {
-		pthread_mutex_unlock(&links->lock);
-		ret = make_all(&links->programs, link);
-		pthread_mutex_lock(&links->lock);
-	}
+	pthread_mutex_unlock(&links->lock);
+	ret = wanted ? make_all(&links->programs, link) : -ECANCELED;
+	/* That may take its time as well. */
+	close(link->file);
+	pthread_mutex_lock(&links->lock);
 	links->queue = link->next;
+	link->file = -1;
 	link->ret = ret;
 	link->done_ns = clock__now_ns();
-	close(link->file);
-	link->file = -1;
 	if (link->freed)
 		release(link);
 	pthread_cond_broadcast(&links->changed);
@@ -192,15 +192,16 @@ void alloc_links__free(struct alloc_links *links)
 	destroy(links);
 }
 
+/* In the order in which they come from there to here. */
 bool alloc_links__going(struct alloc_links *links, pid_t pid)
 {
-	bool going = fd_closer__has(links->closer, (uint64_t)pid, UINT64_MAX);
+	bool going = false;
 
 	pthread_mutex_lock(&links->lock);
 	for (const struct alloc_link *link = links->queue; link; link = link->next)
 		going |= link->pid == pid && link->freed;
 	pthread_mutex_unlock(&links->lock);
-	return going;
+	return going || fd_closer__has(links->closer, (uint64_t)pid, UINT64_MAX);
 }
 
 /* Of one. */
@@ -255,15 +256,17 @@ int alloc_link__state(struct alloc_link *link)
 	return ret;
 }
 
-int alloc_link__wait(struct alloc_link *link)
+int alloc_link__wait(struct alloc_link *link, uint64_t until_ns)
 {
 	struct alloc_links *links = link->owner;
+	int ret;
 
 	pthread_mutex_lock(&links->lock);
-	while (!link->done_ns)
-		pthread_cond_wait(&links->changed, &links->lock);
+	while (!link->done_ns && clock__wait(&links->changed, &links->lock, until_ns) != ETIMEDOUT)
+		;
+	ret = link->done_ns ? link->ret : -ETIMEDOUT;
 	pthread_mutex_unlock(&links->lock);
-	return link->ret;
+	return ret;
 }
 
 uint64_t alloc_link__waited_ns(struct alloc_link *link)

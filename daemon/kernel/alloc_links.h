@@ -24,7 +24,7 @@ struct alloc_programs {
 
 /* -ENOMEM, -errno of making a thread. */
 int alloc_links__new(const struct alloc_programs *programs, struct alloc_links **out);
-/* All links must have been freed. What the kernel does not let go of within a second is left to itself. */
+/* All links must have been freed. One that the kernel does not make within a second is left to itself. */
 void alloc_links__free(struct alloc_links *links);
 CLEANUP_DEFINE(struct alloc_links *, alloc_links, alloc_links__free)
 
@@ -38,8 +38,8 @@ int alloc_links__ask(struct alloc_links *links, pid_t pid, int fd, const struct 
 		     struct alloc_link **out);
 /* 0: it is there; -EINPROGRESS: not yet; -errno: the kernel refused it. */
 int alloc_link__state(struct alloc_link *link);
-/* The same, once it is not in progress any more. */
-int alloc_link__wait(struct alloc_link *link);
+/* The same, once it is not in progress any more; -ETIMEDOUT: it was so until then (CLOCK_MONOTONIC). */
+int alloc_link__wait(struct alloc_link *link, uint64_t until_ns);
 /* How long it is in progress, or was until it was there. */
 uint64_t alloc_link__waited_ns(struct alloc_link *link);
 /* The probes go soon, or as soon as they are there; NULL is fine. */

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "stakeout/cleanup.h"
@@ -22,6 +23,14 @@ static uint64_t waited_ns(int tasks, const char *tid)
 	return sscanf(text, "%*u %" SCNu64, &waited) == 1 ? waited : 0;
 }
 
+/* A directory has a link of each that lies in it. */
+static unsigned count(int tasks)
+{
+	struct stat st;
+
+	return fstat(tasks, &st) || st.st_nlink < 3 ? 1 : (unsigned)st.st_nlink - 2;
+}
+
 void cpu_wait__add(struct cpu_wait *sum, pid_t pid)
 {
 	struct dirent *entry;
@@ -30,16 +39,14 @@ void cpu_wait__add(struct cpu_wait *sum, pid_t pid)
 
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	dir = opendir(path);
-	while (dir && !sum->many && (entry = readdir(dir))) {
+	if (!dir)
+		return;
+	sum->n_threads += count(dirfd(dir));
+	while (sum->n_read < CPU_WAIT_MOST_THREADS && (entry = readdir(dir))) {
 		if (entry->d_name[0] == '.')
 			continue;
-		if (sum->n_threads == CPU_WAIT_MOST_THREADS) {
-			sum->many = true;
-			break;
-		}
-		sum->n_threads++;
+		sum->n_read++;
 		sum->ns += waited_ns(dirfd(dir), entry->d_name);
 	}
-	if (dir)
-		closedir(dir);
+	closedir(dir);
 }

@@ -3,7 +3,6 @@
 #ifndef STAKEOUT_CPU_WAIT_H
 #define STAKEOUT_CPU_WAIT_H
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -12,12 +11,17 @@
 
 /* A sum over processes; all zero is none. */
 struct cpu_wait {
-	uint64_t ns; /* since each thread began */
-	unsigned n_threads;
-	bool many; /* there are more threads: some were not read */
+	uint64_t ns;        /* of the threads that were read, since each began */
+	unsigned n_threads; /* all of them, */
+	unsigned n_read;    /* and those that were read */
 };
 
 /* Adds a process; one that has gone adds nothing. */
 void cpu_wait__add(struct cpu_wait *sum, pid_t pid);
+/* What those that were read waited meanwhile stands for, if the others waited as much. */
+static inline uint64_t cpu_wait__scale(const struct cpu_wait *sum, uint64_t ns)
+{
+	return sum->n_read ? ns * sum->n_threads / sum->n_read : 0;
+}
 
 #endif

@@ -43,7 +43,7 @@ struct process {
 	struct so_process kernel; /* what the kernel was given last */
 	struct mapping_run *run;  /* NULL until scanned */
 	unsigned execs;           /* programs that it has executed since it is known */
-	uint64_t exec_ns;         /* when the latest of these began, or was found to run; 0: none */
+	uint64_t memory_since_ns; /* when the latest of these began, or it was forked; 0: not known */
 	pid_t copy_of; /* whose memory it has a copy of, since a fork that was seen; 0: it executed a program */
 	bool labelled; /* its labels have been read since it began or executed another program */
 	bool gone;     /* it has exited; its counts may still arrive */

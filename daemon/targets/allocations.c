@@ -140,6 +140,7 @@ static void switch_off(struct allocations *a, struct target *t)
 {
 	struct target_allocations *allocations = &t->allocations;
 
+	allocations_in_progress(allocations);
 	allocations_account(a, t);
 	alloc_probes__end(a->probes, t->slot);
 	allocations_remove_all(allocations);
@@ -274,6 +275,20 @@ uint64_t allocations__tick(struct allocations *a, uint64_t now_ns)
 
 /* Taken for an answer. */
 
+/* Why there are no probes, or none yet; "": there are. */
+static void say_problem(const struct target_allocations *allocations, char out[256])
+{
+	uint64_t since_ns = allocations->late_since_ns;
+
+	memcpy(out, allocations->problem, sizeof(allocations->problem));
+	if (!allocations->on || (!allocations->late && (!since_ns || clock__now_ns() - since_ns < ALLOCATIONS_LATE_NS)))
+		return;
+	snprintf(out, sizeof(allocations->problem),
+		 "probes are not placed yet: some process that maps the same library keeps the lock of its memory, as "
+		 "in "
+		 "uninterruptible sleep");
+}
+
 static int copy(struct allocations *a, struct target *t, struct allocations_taken *out)
 {
 	const struct target_allocations *allocations = &t->allocations;
@@ -291,7 +306,7 @@ static int copy(struct allocations *a, struct target *t, struct allocations_take
 	out->seen_ns = allocations->seen_ns;
 	out->lost = allocations->lost;
 	out->linked = allocations->linked;
-	memcpy(out->problem, allocations->problem, sizeof(out->problem));
+	say_problem(allocations, out->problem);
 	out->series = memory_series__text(&allocations->series, out->since_ns);
 	return out->series ? 0 : -ENOMEM;
 }
@@ -329,7 +344,7 @@ void allocations__look_who_lives(const struct allocations *a, struct allocations
 		const struct process *p = process_table__find(a->processes, (pid_t)tgid);
 
 		if (!alloc_lives__has(&taken->lives, tgid))
-			alloc_lives__add(&taken->lives, tgid, !p || p->gone ? ALLOC_LIVES_ENDED : p->exec_ns);
+			alloc_lives__add(&taken->lives, tgid, !p || p->gone ? ALLOC_LIVES_ENDED : p->memory_since_ns);
 	}
 }
 

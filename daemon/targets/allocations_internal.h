@@ -12,11 +12,15 @@ void allocations_place_all(struct allocations *a, struct target *t);
 void allocations_remove_all(struct target_allocations *allocations);
 /* Takes note of the probes that are there by now, or were refused; whether some are not yet. */
 bool allocations_in_progress(struct target_allocations *allocations);
+/* Probes that come or go for so long are said to. */
+#define ALLOCATIONS_LATE_NS 1000000000ull
 /* Whether some are still going: no window may begin. */
 bool allocations_going(struct allocations *a, const struct target_allocations *allocations);
 
 /* allocations_windows.c: the first window begins. */
 void allocations_begin_windows(struct allocations *a, struct target *t);
+/* The first probes are asked for, or are there: how much they cost is to be known soon. */
+void allocations_begin_early(struct target_allocations *allocations);
 /* Ends windows and begins others. */
 void allocations_turn_windows(struct allocations *a, struct target *t);
 /* What the probes cost until now is added to the sums. */

@@ -20,9 +20,6 @@
 /* Of symbols, in one scan. libtorch_cpu has 25 MB. */
 #define MOST_SYMBOL_BYTES (512u << 20)
 
-/* A link that is in progress for so long is said to be. */
-#define LONG_NS 1000000000ull
-
 /* Read of a process's environment. */
 #define ENVIRONMENT_BYTES 65536
 
@@ -61,27 +58,26 @@ static void say_refused(struct target_allocations *allocations, pid_t pid, int r
 }
 
 /* What has become of a link that was asked for; whether it is in progress. */
-static bool look_at_link(struct target_allocations *allocations, const struct allocations_process *at,
-			 struct alloc_link **link)
+static bool look_at_link(struct target_allocations *allocations, struct allocations_process *at, unsigned which)
 {
+	struct alloc_link **link = &at->libraries[which].link;
 	int ret = alloc_link__state(*link);
 
 	if (ret == -EINPROGRESS) {
-		if (alloc_link__waited_ns(*link) > LONG_NS)
-			snprintf(allocations->problem, sizeof(allocations->problem),
-				 "the probes of process %d are not placed yet: some process that maps the same library "
-				 "keeps the lock of its memory, as in uninterruptible sleep",
-				 at->pid);
+		if (alloc_link__waited_ns(*link) > ALLOCATIONS_LATE_NS)
+			allocations->late = true;
 		return true;
 	}
+	if (!ret && !allocations->linked)
+		allocations_begin_early(allocations);
 	allocations->linked |= !ret;
-	if (!ret && alloc_link__waited_ns(*link) > LONG_NS)
-		allocations->problem[0] = '\0';
 	/* One that has ended needs none. */
 	if (ret && ret != -ESRCH)
 		say_refused(allocations, at->pid, ret);
-	if (ret)
+	if (ret) {
 		alloc_link__free(TAKE_PTR(*link));
+		at->libraries[which].refused = true;
+	}
 	return false;
 }
 
@@ -89,12 +85,13 @@ bool allocations_in_progress(struct target_allocations *allocations)
 {
 	bool some = false;
 
+	allocations->late = false;
 	for (size_t i = 0; i < allocations->n_processes; i++) {
 		struct allocations_process *at = &allocations->processes[i];
 
 		for (unsigned k = 0; k < at->n_libraries; k++)
 			if (at->libraries[k].link)
-				some |= look_at_link(allocations, at, &at->libraries[k].link);
+				some |= look_at_link(allocations, at, k);
 	}
 	return some;
 }
@@ -118,21 +115,29 @@ static void place(struct allocations *a, struct target_allocations *allocations,
 	if (!places.n)
 		return;
 	ret = alloc_links__ask(alloc_probes__links(a->probes), at->pid, file->fd, &places, &at->libraries[which].link);
+	if (!ret && !allocations->linked)
+		allocations_begin_early(allocations);
+	at->libraries[which].refused = ret;
 	if (ret)
 		say_refused(allocations, at->pid, ret);
 }
 
+/* Not while those of the program before are going. */
 static void place_in(struct allocations *a, struct target_allocations *allocations, struct allocations_process *at)
 {
-	for (unsigned i = 0; i < at->n_libraries; i++)
-		if (!at->libraries[i].link)
+	bool going = alloc_links__going(alloc_probes__links(a->probes), at->pid);
+
+	for (unsigned i = 0; !going && i < at->n_libraries; i++)
+		if (!at->libraries[i].link && !at->libraries[i].refused)
 			place(a, allocations, at, i);
 }
 
 static void remove_from(struct allocations_process *at)
 {
-	for (unsigned i = 0; i < at->n_libraries; i++)
+	for (unsigned i = 0; i < at->n_libraries; i++) {
 		alloc_link__free(TAKE_PTR(at->libraries[i].link));
+		at->libraries[i].refused = false;
+	}
 }
 
 void allocations_place_all(struct allocations *a, struct target *t)
@@ -290,6 +295,7 @@ static void add_library(struct target_allocations *allocations, struct allocatio
 	if (at->n_libraries == ALLOCATIONS_MAX_LIBRARIES)
 		return;
 	at->libraries[at->n_libraries].file = file;
+	at->libraries[at->n_libraries].refused = false;
 	at->libraries[at->n_libraries++].link = NULL;
 }
 
@@ -330,7 +336,7 @@ void allocations__add(struct allocations *a, pid_t tgid, struct allocations_foun
 		if (found->left_out)
 			snprintf(t->allocations.problem, sizeof(t->allocations.problem),
 				 "process %d has more libraries, or symbols in them, than are read", tgid);
-		if (t->allocations.placed || t->allocations.placing)
+		if (t->allocations.state != ALLOCATIONS_OFF)
 			place_in(a, &t->allocations, at);
 	}
 	if (found)
@@ -372,4 +378,7 @@ void allocations_look_at_processes(struct allocations *a, struct target *t)
 	process_table__each(a->processes, t->slot, look_at_process, a);
 	drop_ended(a, t);
 	allocations_in_progress(&t->allocations);
+	/* Of one that has executed another program the old ones had to go first. */
+	if (t->allocations.state != ALLOCATIONS_OFF)
+		allocations_place_all(a, t);
 }

@@ -14,13 +14,20 @@
 #define MS 1000000ull
 
 #define ON_NS      (50 * MS)
-#define LOOK_NS    (100 * MS) /* between two looks at the cost, where there are no windows */
 #define RETRY_NS   (5 * MS)
 #define MAX_OFF_NS (10000 * MS)
+/* Between two looks at the cost, where there are no windows. */
+#define LOOK_NS (100 * MS)
+/* The same where probes are new: of a program that allocates all the time, most of that is their cost. */
+#define EARLY_LOOK_NS (10 * MS)
+#define EARLY_NS      (1000 * MS)
+/* Probes that are placed meanwhile cost already: beyond this they are taken away again. */
+#define MOST_PLACING_NS (500 * MS)
 
 #define BUDGET (ALLOCATIONS_PERCENT / 100.0)
 /* What is left over of it may be taken at once, and so much in the beginning. */
-#define CREDIT_NS (100.0 * MS)
+#define CREDIT_NS       (100.0 * MS)
+#define FIRST_CREDIT_NS (30.0 * MS)
 /* Below this part of the budget windows are not needed. */
 #define ENOUGH 0.7
 /* Of the newest window in the smoothed share. */
@@ -39,9 +46,26 @@ static double more(uint64_t now, uint64_t before)
 	return now > before ? (double)(now - before) : 0;
 }
 
-static struct allocations_reading read_counters(struct allocations *a, const struct target *t)
+/* What a process did before it was looked at is none of the target's time. */
+static void count_process(struct target_allocations *allocations, struct allocations_process *at, struct cpu_wait *wait)
+{
+	uint64_t cpu = cpu_ns(at->pid), waited = wait->ns;
+
+	cpu_wait__add(wait, at->pid);
+	waited = cpu_wait__scale(wait, wait->ns - waited);
+	if (at->counted) {
+		allocations->cpu_ns += cpu > at->cpu_ns ? cpu - at->cpu_ns : 0;
+		allocations->waited_ns += waited > at->waited_ns ? waited - at->waited_ns : 0;
+	}
+	at->counted = true;
+	at->cpu_ns = cpu;
+	at->waited_ns = waited;
+}
+
+static struct allocations_reading read_counters(struct allocations *a, struct target *t)
 {
 	const struct so_alloc_slot *slot = alloc_probes__slot(a->probes, t->slot);
+	struct target_allocations *allocations = &t->allocations;
 	struct allocations_reading now = { .when_ns = clock__now_ns(),
 					   .hits = slot->hits,
 					   .stepped_hits = slot->stepped_hits,
@@ -50,12 +74,10 @@ static struct allocations_reading read_counters(struct allocations *a, const str
 					   .left_out = slot->left_out };
 	struct cpu_wait wait = { .ns = 0 };
 
-	for (size_t i = 0; i < t->allocations.n_processes; i++) {
-		now.cpu_ns += cpu_ns(t->allocations.processes[i].pid);
-		cpu_wait__add(&wait, t->allocations.processes[i].pid);
-	}
-	now.waited_ns = wait.ns;
-	now.many_threads = wait.many;
+	for (size_t i = 0; i < allocations->n_processes; i++)
+		count_process(allocations, &allocations->processes[i], &wait);
+	now.cpu_ns = allocations->cpu_ns;
+	now.waited_ns = allocations->waited_ns;
 	return now;
 }
 
@@ -69,11 +91,14 @@ static struct allocations_spent spent_between(struct allocations *a, const struc
 	spent.cost_ns = spent.stacks_ns + more(to->hits, from->hits) * prices->hit_ns +
 			more(to->stepped_hits, from->stepped_hits) * prices->stepped_ns;
 	spent.own_ns = fmax(0, cpu - spent.cost_ns);
-	spent.time_ns = cpu;
-	/* Of many threads it is not known what they waited for. */
-	if (!to->many_threads && !from->many_threads)
-		spent.time_ns = fmax(cpu, more(to->when_ns, from->when_ns) - more(to->waited_ns, from->waited_ns));
+	spent.time_ns = fmax(cpu, more(to->when_ns, from->when_ns) - more(to->waited_ns, from->waited_ns));
 	return spent;
+}
+
+/* Or soon. */
+static bool is_placed(const struct target_allocations *allocations)
+{
+	return allocations->state == ALLOCATIONS_ALL_THE_TIME || allocations->state == ALLOCATIONS_ON;
 }
 
 static void account(struct allocations *a, struct target *t, const struct allocations_reading *now)
@@ -86,7 +111,7 @@ static void account(struct allocations *a, struct target *t, const struct alloca
 		allocations->spent.stacks_ns += spent.stacks_ns;
 		allocations->spent.own_ns += spent.own_ns;
 		allocations->spent.time_ns += spent.time_ns;
-		if (allocations->placed)
+		if (allocations->linked && is_placed(allocations))
 			allocations->seen_ns += now->when_ns - allocations->accounted.when_ns;
 	}
 	allocations->accounted = *now;
@@ -101,18 +126,31 @@ void allocations_account(struct allocations *a, struct target *t)
 
 static void begin_window(struct target_allocations *allocations, const struct allocations_reading *now)
 {
+	bool early = now->when_ns < allocations->early_until_ns;
+
 	allocations->window = *now;
-	allocations->window_end_ns = now->when_ns + (allocations->windowed ? ON_NS : LOOK_NS);
+	allocations->window_end_ns = now->when_ns + (allocations->state == ALLOCATIONS_ON ? ON_NS
+						     : early                              ? EARLY_LOOK_NS
+											  : LOOK_NS);
 }
 
 void allocations_begin_windows(struct allocations *a, struct target *t)
 {
 	const struct allocations_reading now = read_counters(a, t);
 
-	t->allocations.placed = true;
-	t->allocations.credit_ns = CREDIT_NS;
+	t->allocations.credit_ns = FIRST_CREDIT_NS;
 	account(a, t, &now);
 	begin_window(&t->allocations, &now);
+}
+
+void allocations_begin_early(struct target_allocations *allocations)
+{
+	uint64_t now_ns = clock__now_ns();
+
+	allocations->credit_ns = fmin(allocations->credit_ns, FIRST_CREDIT_NS);
+	allocations->early_until_ns = now_ns + EARLY_NS;
+	if (allocations->window_end_ns > now_ns + EARLY_LOOK_NS)
+		allocations->window_end_ns = now_ns + EARLY_LOOK_NS;
 }
 
 /* Fewer are chosen where their stacks take more than half of what there is, or there is no room for their blocks. */
@@ -131,12 +169,13 @@ static bool adapt_mean(struct so_alloc_slot *slot, double stacks_share, double h
 
 static void begin_off_window(struct target_allocations *allocations, const struct allocations_reading *now)
 {
-	double off_ns = (double)ON_NS * (allocations->share / BUDGET - 1);
+	double off_ns = (double)ON_NS * (allocations->share / BUDGET - 1) + allocations->debt_ns / BUDGET;
 
 	/* At random, so that nothing that the program does at regular times is always seen, or never. */
 	off_ns = fmin(off_ns * (0.5 + (double)random() / RAND_MAX), (double)MAX_OFF_NS);
 	allocations_remove_all(allocations);
-	allocations->placed = allocations->placing = false;
+	allocations->state = ALLOCATIONS_OFF;
+	allocations->debt_ns = 0;
 	allocations->window = *now;
 	allocations->window_end_ns = now->when_ns + (uint64_t)fmax(off_ns, (double)RETRY_NS);
 }
@@ -157,73 +196,108 @@ static void count_window(struct target_allocations *allocations, const struct al
 		w->most_share = fmax(w->most_share, spent->cost_ns / cpu);
 }
 
+static double share_of(double part_ns, double ns)
+{
+	return ns > 0 ? part_ns / ns : part_ns > 0;
+}
+
 /* An on-window is over, or it is time for a look. */
 static void end_window(struct allocations *a, struct target *t)
 {
 	struct so_alloc_slot *slot = alloc_probes__slot(a->probes, t->slot);
 	struct target_allocations *allocations = &t->allocations;
 	const struct allocations_reading before = allocations->window;
+	bool windowed = allocations->state == ALLOCATIONS_ON, fewer, dear;
 	struct allocations_reading now;
 	struct allocations_spent spent;
 	double share, stacks_share;
-	bool fewer, dear;
 
 	/* Nothing is counted any more. */
-	if (allocations->windowed)
+	if (windowed)
 		slot->until_ns = 1;
 	now = read_counters(a, t);
 	spent = spent_between(a, &before, &now);
-	share = spent.time_ns > 0 ? spent.cost_ns / spent.time_ns : 0;
-	stacks_share = spent.time_ns > 0 ? spent.stacks_ns / spent.time_ns : 0;
+	share = share_of(spent.cost_ns, spent.time_ns);
+	stacks_share = share_of(spent.stacks_ns, spent.time_ns);
+	allocations_in_progress(allocations);
 	account(a, t, &now);
 	allocations->credit_ns = fmin(allocations->credit_ns + BUDGET * spent.time_ns - spent.cost_ns, CREDIT_NS);
 	fewer = adapt_mean(slot, stacks_share, share - stacks_share, now.left_out > before.left_out);
 	/* It may be enough to take fewer stacks. */
 	dear = allocations->credit_ns < 0 && share > BUDGET && !(fewer && share - stacks_share < BUDGET);
-	if (allocations->windowed) {
+	if (windowed) {
 		count_window(allocations, &spent, more(now.bytes, before.bytes));
 		share = (1 - NEWEST) * allocations->share + NEWEST * share;
 	}
 	allocations->share = share;
-	allocations->windowed = allocations->windowed ? share > ENOUGH * BUDGET : dear;
-	if (allocations->windowed) {
+	if (windowed ? share > ENOUGH * BUDGET : dear) {
 		slot->until_ns = 1;
 		begin_off_window(allocations, &now);
 		return;
 	}
+	allocations->state = ALLOCATIONS_ALL_THE_TIME;
 	slot->until_ns = 0;
 	slot->seen = SO_ALLOC_ALL_THE_TIME;
 	begin_window(allocations, &now);
 }
 
-static void end_off_window(struct allocations *a, struct target *t)
+/* Of those that are there already. */
+static void give_up_placing(struct allocations *a, struct target *t, uint64_t now_ns)
+{
+	struct target_allocations *allocations = &t->allocations;
+	const struct allocations_reading now = read_counters(a, t);
+	const struct allocations_spent spent = spent_between(a, &allocations->window, &now);
+
+	account(a, t, &now);
+	allocations->windows.own_ns += spent.own_ns;
+	allocations->debt_ns += spent.cost_ns;
+	allocations_remove_all(allocations);
+	allocations->state = ALLOCATIONS_OFF;
+	allocations->window = now;
+	allocations->window_end_ns = now_ns + MAX_OFF_NS;
+}
+
+static void begin_on_window(struct allocations *a, struct target *t)
 {
 	struct so_alloc_slot *slot = alloc_probes__slot(a->probes, t->slot);
 	struct target_allocations *allocations = &t->allocations;
-	struct allocations_reading now;
+	const struct allocations_reading now = read_counters(a, t);
+	const struct allocations_spent spent = spent_between(a, &allocations->window, &now);
 
-	/* Nothing is counted until all are there. */
-	if (!allocations->placing && !allocations_going(a, allocations)) {
-		allocations->placing = true;
-		allocations_place_all(a, t);
-	}
-	if (!allocations->placing || allocations_in_progress(allocations)) {
-		allocations->window_end_ns = clock__now_ns() + RETRY_NS;
-		return;
-	}
-	allocations->placing = false;
-	now = read_counters(a, t);
 	account(a, t, &now);
-	allocations->windows.own_ns += spent_between(a, &allocations->window, &now).own_ns;
-	allocations->placed = true;
+	allocations->windows.own_ns += spent.own_ns;
+	allocations->debt_ns += spent.cost_ns;
+	allocations->late_since_ns = 0;
+	allocations->state = ALLOCATIONS_ON;
 	begin_window(allocations, &now);
 	slot->seen = SO_ALLOC_IN_WINDOWS;
 	slot->until_ns = 0;
 }
 
+/* Nothing is counted until all probes are there. */
+static void end_off_window(struct allocations *a, struct target *t)
+{
+	struct target_allocations *allocations = &t->allocations;
+	uint64_t now_ns = clock__now_ns();
+
+	if (!allocations->late_since_ns)
+		allocations->late_since_ns = now_ns;
+	if (allocations->state == ALLOCATIONS_OFF && !allocations_going(a, allocations)) {
+		allocations->state = ALLOCATIONS_PLACING;
+		allocations->placing_since_ns = now_ns;
+		allocations_place_all(a, t);
+	}
+	if (allocations->state == ALLOCATIONS_PLACING && !allocations_in_progress(allocations))
+		begin_on_window(a, t);
+	else if (allocations->state == ALLOCATIONS_PLACING && now_ns - allocations->placing_since_ns > MOST_PLACING_NS)
+		give_up_placing(a, t, now_ns);
+	else
+		allocations->window_end_ns = now_ns + RETRY_NS;
+}
+
 void allocations_turn_windows(struct allocations *a, struct target *t)
 {
-	if (t->allocations.placed)
+	if (is_placed(&t->allocations))
 		end_window(a, t);
 	else
 		end_off_window(a, t);

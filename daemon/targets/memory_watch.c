@@ -299,18 +299,13 @@ static unsigned budget_percent(const struct target *t)
 	return t->info.keep && !t->memory.views ? MEMORY_WATCH_STANDING_PERCENT : MEMORY_WATCH_LOOK_PERCENT;
 }
 
-/*
- * What went by while the target could have run: on a machine that gives it few of its CPUs it is less than the time. 0:
- * not known, of many threads.
- */
+/* What went by while the target could have run: on a machine that gives it few of its CPUs it is less than the time. */
 static uint64_t own_time(struct target_memory *memory, const struct cpu_wait *wait, uint64_t now_ns)
 {
-	bool many = wait->many || memory->many_threads;
-	uint64_t waited_ns = since(wait->ns, &memory->waited_before);
+	uint64_t waited_ns = cpu_wait__scale(wait, since(wait->ns, &memory->waited_before));
 	uint64_t passed_ns = since(now_ns, &memory->looked_ns);
 
-	memory->many_threads = wait->many;
-	return many || waited_ns > passed_ns ? 0 : passed_ns - waited_ns;
+	return waited_ns < passed_ns ? passed_ns - waited_ns : 0;
 }
 
 /* What the faults since the last time have cost, against the budget. */

@@ -36,6 +36,7 @@ static void on_fork(const struct process_life *l, const struct so_event *event)
 	}
 	if (process_table__add_child(l->processes, event->tgid, parent, &child))
 		return;
+	child->memory_since_ns = event->time_ns;
 	t->living++;
 	t->seen_processes++;
 	process_label_table__inherit(&t->labels, child->tgid, parent->tgid);
@@ -102,7 +103,7 @@ static void process_executed(const struct process_life *l, struct process *p, ui
 		gpu_memory__executed(l->gpu_memory, t, p->tgid);
 	}
 	process_table__exec(l->processes, p);
-	p->exec_ns = when_ns;
+	p->memory_since_ns = when_ns;
 	p->scans = 0;
 	scan_queue__request(l->scans, p->tgid, 0);
 }

@@ -21,20 +21,22 @@ struct allocations_file {
 
 struct allocations_process {
 	pid_t pid;
-	unsigned execs;  /* programs it had executed when it was looked at */
+	unsigned execs; /* programs it had executed when it was looked at */
+	bool counted;   /* the next two are known: */
+	uint64_t cpu_ns, waited_ns;
 	bool looked;     /* its mappings were read */
 	bool own_python; /* CPython's allocators are not malloc's in other clothes */
 	struct {
-		uint32_t file; /* of target_allocations.files */
-		struct alloc_link *link;
-	} libraries[ALLOCATIONS_MAX_LIBRARIES]; /* link NULL: in an off-window, or it was refused */
+		uint32_t file;           /* of target_allocations.files */
+		struct alloc_link *link; /* NULL: in an off-window; or not asked for yet, or */
+		bool refused;
+	} libraries[ALLOCATIONS_MAX_LIBRARIES];
 	unsigned n_libraries;
 };
 
-/* Readings of counters. */
+/* Readings of counters; of processes since they are looked at. */
 struct allocations_reading {
-	uint64_t when_ns, cpu_ns, waited_ns; /* waited: ready to run, for a CPU; of all threads, */
-	bool many_threads;                   /* or of some of them */
+	uint64_t when_ns, cpu_ns, waited_ns; /* waited: ready to run, for a CPU */
 	uint64_t hits, stepped_hits, stacks_ns, bytes, left_out;
 };
 
@@ -52,6 +54,13 @@ struct allocations_windows {
 	double most_share; /* of a thread's time in on-windows that probes took */
 };
 
+enum allocations_state {
+	ALLOCATIONS_ALL_THE_TIME, /* there are no windows */
+	ALLOCATIONS_OFF,          /* an off-window */
+	ALLOCATIONS_PLACING,      /* an on-window begins when all probes are there */
+	ALLOCATIONS_ON,
+};
+
 /* All zero: it was never watched so. */
 struct target_allocations {
 	bool asked;     /* the target, or this view, was attached so, */
@@ -59,13 +68,17 @@ struct target_allocations {
 	unsigned views; /* or by so many of its views */
 	bool on;        /* so it is watched */
 	bool maps;      /* what was seen is in the kernel's maps of its slot */
-	bool placed;    /* probes are, or soon: it is an on-window, or there are none, */
-	bool placing;   /* or one is to begin when all are */
-	bool windowed;
-	uint64_t on_ns, end_ns, next_tick_ns, next_look_ns;
-	uint64_t window_end_ns; /* when the on-window or the off-window ends; UINT64_MAX: none does */
-	double credit_ns;       /* what they may still take before windows are needed */
-	double share;           /* of the target's time in an on-window that probes take, smoothed */
+	enum allocations_state state;
+	uint64_t on_ns, end_ns, next_look_ns;
+	uint64_t window_end_ns;  /* when a window or a look ends; UINT64_MAX: none does */
+	uint64_t early_until_ns; /* looks are short */
+	uint64_t placing_since_ns;
+	uint64_t late_since_ns;     /* an on-window could not begin since, as probes do not come or go; 0: one could */
+	bool late;                  /* some probes are asked for since long */
+	uint64_t cpu_ns, waited_ns; /* sums over processes, also of those that have ended */
+	double credit_ns;           /* what they may still take before windows are needed */
+	double debt_ns;             /* what they took in an off-window, while they were placed */
+	double share;               /* of the target's time in an on-window that probes take, smoothed */
 	struct allocations_reading accounted, window; /* the latest reading; that at the window's begin */
 	struct allocations_spent spent;
 	struct allocations_windows windows;

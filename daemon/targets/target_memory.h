@@ -37,7 +37,6 @@ struct target_memory {
 	uint64_t stacks_before, randoms_before; /* at the last raise */
 	/* At the last tick; of all processes together. */
 	uint64_t looked_ns, run_before, waited_before;
-	bool many_threads;
 	struct memory_sum faults_sum, cpu_sum;
 	int64_t credit_ns;
 	struct memory_figures figures;

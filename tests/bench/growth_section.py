@@ -46,14 +46,11 @@ def row(name, tool, pairs, without, watched):
     return [name, tool, paired_cpu.cell(found), len(found), f"{min(load):.0f}..{max(load):.0f}", units]
 
 
-def under_stakeout(name, argv, pairs, daemon, what="memory", settle_s=0, part_s=paired_cpu.PART_S):
-    """settle_s: CPU time of the program that each recording has had before it is measured."""
+def under_stakeout(name, argv, pairs, daemon, what="memory", part_s=paired_cpu.PART_S):
     with paired_cpu.started(argv) as program:
 
         def watched():
             with looked_at(daemon, program.pid, what):
-                if settle_s:
-                    program.ns_per_unit(settle_s)
                 return program.ns_per_unit(part_s)
 
         return row(name, TOOLS[what], pairs, lambda: program.ns_per_unit(part_s), watched)
@@ -65,8 +62,7 @@ def growth(report, quick):
         "memory-growth",
         "how much more CPU time a unit of work costs under `stakeout memory`, %: median [95 % interval]",
         f"Pairs of {paired_cpu.PART_S} s of the program's CPU time, with and without, in random order.",
-        "Each recording begins anew, so its first second counts for more than in a long one; with --allocations parts",
-        "of 3 s are measured, after the first second. 'nothing': the noise.",
+        "Each recording begins anew, so its first second counts for more than in a long one. 'nothing': the noise.",
     )
     programs = [
         ("C++, new and delete", [targets.built("mallocs")]),
@@ -83,8 +79,27 @@ def growth(report, quick):
     rows += [
         under_stakeout(name, argv, pairs * (4 if "torch" in argv[-1] else 1), daemon) for name, argv in programs
     ]
-    # Its windows come about once a second, after a tenth of a second that is taken in advance.
-    rows.append(under_stakeout(*programs[0], pairs // 3, daemon, "allocations", 1, 3))
+    daemon.stop()
+    report.table(HEAD, rows)
+
+
+def allocations(report, quick):
+    report.section(
+        "allocations",
+        "how much more CPU time a unit of work costs under `stakeout memory --allocations`, %: median [95 % interval]",
+        "Pairs of 6 s of the program's CPU time, with and without, in random order, from the recording's begin on.",
+        "Windows come some once in 1.6 s where a program does little else than allocate. 'nothing': the noise.",
+    )
+    pairs = 5 if quick else 40
+    name, argv = "C++, new and delete", [targets.built("mallocs")]
+    with paired_cpu.started(argv) as program:
+
+        def part():
+            return program.ns_per_unit(6)
+
+        rows = [row(name, "nothing", pairs // 2, part, part)]
+    daemon = harness.Daemon("--no-cache")
+    rows.append(under_stakeout(name, argv, pairs, daemon, "allocations", 6))
     daemon.stop()
     report.table(HEAD, rows)
 
@@ -122,4 +137,4 @@ def memray(report, quick):
     report.table(HEAD, rows)
 
 
-SECTIONS = {"memory-growth": growth, "memray": memray}
+SECTIONS = {"memory-growth": growth, "allocations": allocations, "memray": memray}

@@ -27,6 +27,7 @@ from harness import (
     script,
     start,
     temporary_dir,
+    timeout,
     wait_until,
 )
 from pprof_message import Message
@@ -34,7 +35,7 @@ from pprof_message import Message
 FIRST = "test_order"
 # With a "t", free-threaded builds; "-jit": with the JIT on that is built in; others: see tests/pythons/build.
 VERSIONS = ["system", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15", "3.14-jit", "3.15-jit"]
-VERSIONS += ["3.13t", "3.14t", "3.15t", "3.13-clang", "3.14-tail"]
+VERSIONS += ["3.13t", "3.14t", "3.15t", "3.13-clang", "3.13-bolt", "3.14-tail"]
 
 
 def with_jit(version):
@@ -82,7 +83,7 @@ def number(version):
     return tuple(int(part) for part in text.split("."))
 
 
-def each_version(test, versions):
+def each_version(test, versions, long_always=False):
     """Makes one test a version. Each version has its first test in every run, and the system's has all of them."""
 
     def bind(version):
@@ -94,7 +95,8 @@ def each_version(test, versions):
 
     for version in versions:
         name = f"{test.__name__}_{re.sub('[.-]', '_', version)}"
-        globals()[name] = bind(version) if version == "system" or test.__name__ == FIRST else long(bind(version))
+        short = not long_always and (version == "system" or test.__name__ == FIRST)
+        globals()[name] = bind(version) if short else long(bind(version))
     return None
 
 
@@ -284,9 +286,8 @@ def test_thread_names(version):
     assert "größe; 12" in dict(heads).values() and {(int(tid), name) for tid, name in heads} <= wanted, text
 
 
-def test_churn(version):
+def check_generations(recording):
     """Names of functions that live for a moment are right or said to be unknown, never another's."""
-    recording = record_script(version, "py_churn.py", 30, duration=4)
     python = recording.stats["python"]
     assert python["samples"] > 100, python
     wrong = seen = 0
@@ -302,9 +303,24 @@ def test_churn(version):
                 seen += n
                 wrong += n * (not caller.startswith(by) or match[1] != match[2] or not 1 <= int(match[3]) <= 6)
     assert seen and not wrong, (seen, wrong)
+
+
+def test_churn(version):
+    recording = record_script(version, "py_churn.py", 30, duration=4)
+    check_generations(recording)
     # The rest is threads that begin and end, which takes a machine longer at times.
     outer = count_function(recording, "one (py_churn.py") / recording.samples
     assert outer > 0.5, outer
+
+
+def test_a_million_samples(version):
+    """No wrong name in any of them."""
+    target = Target([interpreter(version), script("py_churn.py"), "900"])
+    samples = 0
+    while samples < 1e6:
+        recording = record(target.pid, duration=10, rate=8000).check_totals()
+        check_generations(recording)
+        samples += recording.samples
 
 
 def test_workers(version):
@@ -481,6 +497,8 @@ for _test, _versions in (
     del globals()[_test.__name__]
     each_version(_test, _versions)
 del _test, _versions
+each_version(timeout(900)(test_a_million_samples), VERSIONS, long_always=True)
+del test_a_million_samples
 
 
 def test_pytorch():

@@ -213,14 +213,28 @@ static void what_cannot_be_read_is_refused(void **state)
 	free(bytes);
 }
 
+static void who_has_ended_has_nothing(void **state)
+{
+	struct alloc_lives lives = { .n = 0 };
+
+	for (uint32_t tgid = 1; tgid <= 100; tgid++)
+		assert_int_equal(alloc_lives__add(&lives, tgid, tgid % 3 ? tgid * 1000 : ALLOC_LIVES_ENDED), 0);
+	assert_int_equal(alloc_lives__add(&lives, 200, 0), 0);
+	assert_true(alloc_lives__has(&lives, 100) && !alloc_lives__has(&lives, 101));
+	/* It executed its program then. */
+	assert_true(alloc_lives__may_use(&lives, 100, 100000) && alloc_lives__may_use(&lives, 100, UINT64_MAX));
+	assert_false(alloc_lives__may_use(&lives, 100, 99999));
+	assert_false(alloc_lives__may_use(&lives, 99, UINT64_MAX));
+	assert_true(alloc_lives__may_use(&lives, 200, 0) && alloc_lives__may_use(&lives, 300, 0));
+	alloc_lives__release(&lives);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lines_and_sums),
-		cmocka_unit_test(windows_name_no_line),
-		cmocka_unit_test(too_little_to_scale_by_is_said),
-		cmocka_unit_test(json_has_it_all),
-		cmocka_unit_test(what_cannot_be_read_is_refused),
+		cmocka_unit_test(lines_and_sums),       cmocka_unit_test(who_has_ended_has_nothing),
+		cmocka_unit_test(windows_name_no_line), cmocka_unit_test(too_little_to_scale_by_is_said),
+		cmocka_unit_test(json_has_it_all),      cmocka_unit_test(what_cannot_be_read_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -186,6 +186,23 @@ static void test_a_store_without_memory(void **state)
 	store_world_check_integrity(w);
 }
 
+/* It could be read, and could not be brought to this version. */
+static void test_a_store_without_memory_that_stays_so(void **state)
+{
+	struct store_world *w = *state;
+	uint32_t target = store_world_target(w, 7);
+	uint64_t samples = 0;
+	struct seen seen;
+
+	assert_int_equal(store_world_add(w, target, EPOCH_NS, &samples), 0);
+	store_world_forget_memory(w);
+	seen = ask(w, INT64_MAX);
+	assert_int_equal(seen.n, 1);
+	assert_false(seen.list[0].memory.known);
+	assert_int_equal(seen.list[0].samples, samples);
+	assert_int_equal(store_world_number(w, "PRAGMA user_version"), 3);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, store_world_setup, store_world_teardown)
 
 int main(void)
@@ -193,7 +210,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_it_comes_back),          TEST(test_a_sum_is_weighted_by_time),
 		TEST(test_sums_of_sums),           TEST(test_a_sum_of_unknown_ones_is_unknown),
-		TEST(test_a_store_without_memory),
+		TEST(test_a_store_without_memory), TEST(test_a_store_without_memory_that_stays_so),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
