@@ -19,8 +19,6 @@ bool allocations_going(struct allocations *a, const struct target_allocations *a
 
 /* allocations_windows.c: the first window begins. */
 void allocations_begin_windows(struct allocations *a, struct target *t);
-/* The first probes are asked for, or are there: how much they cost is to be known soon. */
-void allocations_begin_early(struct target_allocations *allocations);
 /* Ends windows and begins others. */
 void allocations_turn_windows(struct allocations *a, struct target *t);
 /* What the probes cost until now is added to the sums. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "daemon/cuda/alloc_library.h"
+#include "daemon/os/clock.h"
 #include "daemon/os/exec_pages.h"
 #include "daemon/targets/allocations_internal.h"
 #include "stakeout/array.h"
@@ -57,6 +58,13 @@ static void say_refused(struct target_allocations *allocations, pid_t pid, int r
 		 pid, strerror(-ret));
 }
 
+/* The first probes are asked for, or are there: how much they cost is to be known soon. */
+static void look_soon(struct target_allocations *allocations)
+{
+	allocations->early_since_ns = clock__now_ns();
+	allocations->window_end_ns = allocations->early_since_ns;
+}
+
 /* What has become of a link that was asked for; whether it is in progress. */
 static bool look_at_link(struct target_allocations *allocations, struct allocations_process *at, unsigned which)
 {
@@ -69,7 +77,7 @@ static bool look_at_link(struct target_allocations *allocations, struct allocati
 		return true;
 	}
 	if (!ret && !allocations->linked)
-		allocations_begin_early(allocations);
+		look_soon(allocations);
 	allocations->linked |= !ret;
 	/* One that has ended needs none. */
 	if (ret && ret != -ESRCH)
@@ -116,7 +124,7 @@ static void place(struct allocations *a, struct target_allocations *allocations,
 		return;
 	ret = alloc_links__ask(alloc_probes__links(a->probes), at->pid, file->fd, &places, &at->libraries[which].link);
 	if (!ret && !allocations->linked)
-		allocations_begin_early(allocations);
+		look_soon(allocations);
 	at->libraries[which].refused = ret;
 	if (ret)
 		say_refused(allocations, at->pid, ret);

@@ -126,7 +126,7 @@ void allocations_account(struct allocations *a, struct target *t)
 
 static void begin_window(struct target_allocations *allocations, const struct allocations_reading *now)
 {
-	bool early = now->when_ns < allocations->early_until_ns;
+	bool early = now->when_ns < allocations->early_since_ns + EARLY_NS;
 
 	allocations->window = *now;
 	allocations->window_end_ns = now->when_ns + (allocations->state == ALLOCATIONS_ON ? ON_NS
@@ -141,16 +141,6 @@ void allocations_begin_windows(struct allocations *a, struct target *t)
 	t->allocations.credit_ns = FIRST_CREDIT_NS;
 	account(a, t, &now);
 	begin_window(&t->allocations, &now);
-}
-
-void allocations_begin_early(struct target_allocations *allocations)
-{
-	uint64_t now_ns = clock__now_ns();
-
-	allocations->credit_ns = fmin(allocations->credit_ns, FIRST_CREDIT_NS);
-	allocations->early_until_ns = now_ns + EARLY_NS;
-	if (allocations->window_end_ns > now_ns + EARLY_LOOK_NS)
-		allocations->window_end_ns = now_ns + EARLY_LOOK_NS;
 }
 
 /* Fewer are chosen where their stacks take more than half of what there is, or there is no room for their blocks. */
@@ -221,6 +211,8 @@ static void end_window(struct allocations *a, struct target *t)
 	stacks_share = share_of(spent.stacks_ns, spent.time_ns);
 	allocations_in_progress(allocations);
 	account(a, t, &now);
+	if (allocations->early_since_ns >= before.when_ns)
+		allocations->credit_ns = fmin(allocations->credit_ns, FIRST_CREDIT_NS);
 	allocations->credit_ns = fmin(allocations->credit_ns + BUDGET * spent.time_ns - spent.cost_ns, CREDIT_NS);
 	fewer = adapt_mean(slot, stacks_share, share - stacks_share, now.left_out > before.left_out);
 	/* It may be enough to take fewer stacks. */
