@@ -62,7 +62,8 @@ static void say_refused(struct target_allocations *allocations, pid_t pid, int r
 static void look_soon(struct target_allocations *allocations)
 {
 	allocations->early_since_ns = clock__now_ns();
-	allocations->window_end_ns = allocations->early_since_ns;
+	if (allocations->state == ALLOCATIONS_ALL_THE_TIME)
+		allocations->window_end_ns = allocations->early_since_ns;
 }
 
 /* What has become of a link that was asked for; whether it is in progress. */

@@ -22,7 +22,7 @@
 #define EARLY_LOOK_NS (10 * MS)
 #define EARLY_NS      (1000 * MS)
 /* Probes that are placed meanwhile cost already: beyond this they are taken away again. */
-#define MOST_PLACING_NS (500 * MS)
+#define MOST_PLACING_NS (1000 * MS)
 
 #define BUDGET (ALLOCATIONS_PERCENT / 100.0)
 /* What is left over of it may be taken at once, and so much in the beginning. */

@@ -323,6 +323,24 @@ def check_gpu_memory(pieces, name):
     return "refused in words" if name == "5.10" else "loaded"
 
 
+def check_allocations(pieces, name):
+    """What the leak allocates, within five standard errors, and that it keeps it; older kernels say that they cannot."""
+
+    def piece(what):
+        return pieces.get(("allocations", "-", what), "").strip("\n")
+
+    if name in ("5.10", "6.1"):
+        assert piece("status") == "1" and "Linux 6.6 is needed" in piece("client.log"), piece("client.log")
+        return "refused in words"
+    if piece("status") != "0" or not piece("memory.json"):
+        raise AssertionError(f"stakeout memory --allocations ended with {piece('status')}:\n{piece('client.log')}")
+    said = json.loads(piece("memory.json"))
+    [line] = [line for line in said["lines"] if line["line"].startswith("leak_record ")]
+    truth, error = 1e6 * said["duration_s"], said["standard_error_bytes"] + said["sample_bytes"]
+    assert abs(line["allocated_bytes"] - truth) < 5 * error and line["freed_bytes"] == 0, said
+    return f"{line['allocated_bytes'] / 1e6:.1f} MB of {truth / 1e6:.1f} by {line['line']}, {said['probe_hits']:.0f} hits"
+
+
 def report_failure(guest, error):
     print(f"      {error or repr(error)}".rstrip().replace("\n", "\n      "))
     if not guest.text("results"):
@@ -351,6 +369,7 @@ def workload_checks(pieces, name):
     wall = ("wall time", lambda: check_wall(pieces))
     memory = ("memory", lambda: check_memory(pieces, name))
     others = [wall, memory, ("memory of GPUs", lambda: check_gpu_memory(pieces, name))]
+    others.append(("allocations", lambda: check_allocations(pieces, name)))
     return [("stakeout check", machine), *recordings, *others, ("daemon", daemon), *cuda_checks.check(pieces, name)]
 
 
