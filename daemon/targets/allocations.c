@@ -284,9 +284,8 @@ static void say_problem(const struct target_allocations *allocations, char out[2
 	if (!allocations->on || (!allocations->late && (!since_ns || clock__now_ns() - since_ns < ALLOCATIONS_LATE_NS)))
 		return;
 	snprintf(out, sizeof(allocations->problem),
-		 "probes are not placed yet: some process that maps the same library keeps the lock of its memory, as "
-		 "in "
-		 "uninterruptible sleep");
+		 "probes are not placed yet: the kernel waits, as for a process that keeps the lock of its memory, and "
+		 "maps the same library");
 }
 
 static int copy(struct allocations *a, struct target *t, struct allocations_taken *out)

@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/cuda/alloc_library.h"
 #include "daemon/os/clock.h"
 #include "daemon/os/exec_pages.h"
+#include "daemon/processes/cpu_wait.h"
 #include "daemon/targets/allocations_internal.h"
 #include "stakeout/array.h"
 
@@ -31,6 +33,7 @@ struct allocations_found {
 	size_t n_mapped, mapped_capacity;
 	size_t n_libraries;  /* of all these, files with an allocator */
 	uint64_t bytes_left; /* that may be read of symbols */
+	uint64_t on_ns;      /* of the target's watch */
 	bool left_out;       /* some files were not read, or are not kept open */
 	bool own_python;
 };
@@ -48,6 +51,43 @@ static struct allocations_process *find_process(const struct target_allocations 
 		if (allocations->processes[i].pid == pid)
 			return &allocations->processes[i];
 	return NULL;
+}
+
+/* The budget's counters. */
+
+static uint64_t cpu_ns(pid_t pid)
+{
+	clockid_t clock;
+
+	return clock_getcpuclockid(pid, &clock) ? 0 : clock__read_ns(clock);
+}
+
+/* What a process did before it was looked at is none of the target's time. Returns for how long it waited since. */
+static uint64_t count_process(struct target_allocations *allocations, struct allocations_process *at,
+			      struct cpu_wait *wait)
+{
+	uint64_t cpu = cpu_ns(at->pid), waited = wait->ns, more_waited = 0;
+
+	cpu_wait__add(wait, at->pid);
+	waited = wait->ns - waited;
+	if (at->counted) {
+		allocations->cpu_ns += cpu > at->cpu_ns ? cpu - at->cpu_ns : 0;
+		more_waited = waited > at->waited_ns ? waited - at->waited_ns : 0;
+	}
+	at->counted = true;
+	at->cpu_ns = cpu;
+	at->waited_ns = waited;
+	return more_waited;
+}
+
+void allocations_count_processes(struct target_allocations *allocations)
+{
+	struct cpu_wait wait = { .ns = 0 };
+	uint64_t waited = 0;
+
+	for (size_t i = 0; i < allocations->n_processes; i++)
+		waited += count_process(allocations, &allocations->processes[i], &wait);
+	allocations->waited_ns += cpu_wait__scale(&wait, waited);
 }
 
 /* Probes. */
@@ -85,14 +125,14 @@ static bool look_at_link(struct target_allocations *allocations, struct allocati
 		say_refused(allocations, at->pid, ret);
 	if (ret) {
 		alloc_link__free(TAKE_PTR(*link));
-		at->libraries[which].refused = true;
+		at->libraries[which].refused = ret != -ENOMEM;
 	}
 	return false;
 }
 
-bool allocations_in_progress(struct target_allocations *allocations)
+unsigned allocations_in_progress(struct target_allocations *allocations)
 {
-	bool some = false;
+	unsigned n = 0;
 
 	allocations->late = false;
 	for (size_t i = 0; i < allocations->n_processes; i++) {
@@ -100,9 +140,9 @@ bool allocations_in_progress(struct target_allocations *allocations)
 
 		for (unsigned k = 0; k < at->n_libraries; k++)
 			if (at->libraries[k].link)
-				some |= look_at_link(allocations, at, k);
+				n += look_at_link(allocations, at, k);
 	}
-	return some;
+	return n;
 }
 
 static void place(struct allocations *a, struct target_allocations *allocations, struct allocations_process *at,
@@ -126,7 +166,6 @@ static void place(struct allocations *a, struct target_allocations *allocations,
 	ret = alloc_links__ask(alloc_probes__links(a->probes), at->pid, file->fd, &places, &at->libraries[which].link);
 	if (!ret && !allocations->linked)
 		look_soon(allocations);
-	at->libraries[which].refused = ret;
 	if (ret)
 		say_refused(allocations, at->pid, ret);
 }
@@ -189,6 +228,7 @@ struct allocations_found *allocations__wants(const struct allocations *a, pid_t 
 		found->n_libraries += t->allocations.files[i].library != NULL;
 	}
 	found->bytes_left = MOST_SYMBOL_BYTES;
+	found->on_ns = t->allocations.on_ns;
 	found->n = found->n_known = t->allocations.n_files;
 	return found;
 }
@@ -331,7 +371,9 @@ void allocations__add(struct allocations *a, pid_t tgid, struct allocations_foun
 {
 	const struct process *p = tgid ? process_table__find(a->processes, tgid) : NULL;
 	struct target *t = watching_target(a, p);
-	struct allocations_process *at = t && found ? note_process(&t->allocations, p) : NULL;
+	/* What it knew when it was switched off and on meanwhile is gone. */
+	bool same = t && found && t->allocations.on_ns == found->on_ns;
+	struct allocations_process *at = same ? note_process(&t->allocations, p) : NULL;
 
 	for (size_t i = 0; at && i < found->n_mapped; i++) {
 		int64_t file = take_file(&t->allocations, &found->files[found->mapped[i]]);
@@ -345,8 +387,11 @@ void allocations__add(struct allocations *a, pid_t tgid, struct allocations_foun
 		if (found->left_out)
 			snprintf(t->allocations.problem, sizeof(t->allocations.problem),
 				 "process %d has more libraries, or symbols in them, than are read", tgid);
-		if (t->allocations.state != ALLOCATIONS_OFF)
+		/* What they cost is counted from then on, and what it did before is known. */
+		if (t->info.state == TARGET_SAMPLING && t->allocations.state != ALLOCATIONS_OFF) {
+			allocations_count_processes(&t->allocations);
 			place_in(a, &t->allocations, at);
+		}
 	}
 	if (found)
 		free_found(found);
@@ -384,6 +429,8 @@ static void drop_ended(struct allocations *a, struct target *t)
 
 void allocations_look_at_processes(struct allocations *a, struct target *t)
 {
+	/* With what those that have ended did. */
+	allocations_count_processes(&t->allocations);
 	process_table__each(a->processes, t->slot, look_at_process, a);
 	drop_ended(a, t);
 	allocations_in_progress(&t->allocations);

@@ -3,12 +3,11 @@
  * The budget of probes on allocators: they are there all the time, or where that is too much in on-windows. What
  * windows see is scaled by CPU time without that of the probes: all since there are windows, by that in the windows.
  */
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "daemon/os/clock.h"
-#include "daemon/processes/cpu_wait.h"
 #include "daemon/targets/allocations_internal.h"
 
 #define MS 1000000ull
@@ -21,7 +20,7 @@
 /* The same where probes are new: of a program that allocates all the time, most of that is their cost. */
 #define EARLY_LOOK_NS (10 * MS)
 #define EARLY_NS      (1000 * MS)
-/* Probes that are placed meanwhile cost already: beyond this they are taken away again. */
+/* Those that are there while others are placed cost already: if none comes for so long they are taken away again. */
 #define MOST_PLACING_NS (1000 * MS)
 
 #define BUDGET (ALLOCATIONS_PERCENT / 100.0)
@@ -33,33 +32,10 @@
 /* Of the newest window in the smoothed share. */
 #define NEWEST 0.3
 
-static uint64_t cpu_ns(pid_t pid)
-{
-	clockid_t clock;
-
-	return clock_getcpuclockid(pid, &clock) ? 0 : clock__read_ns(clock);
-}
-
 /* Where a process or a thread has ended meanwhile, a sum is smaller than before. */
 static double more(uint64_t now, uint64_t before)
 {
 	return now > before ? (double)(now - before) : 0;
-}
-
-/* What a process did before it was looked at is none of the target's time. */
-static void count_process(struct target_allocations *allocations, struct allocations_process *at, struct cpu_wait *wait)
-{
-	uint64_t cpu = cpu_ns(at->pid), waited = wait->ns;
-
-	cpu_wait__add(wait, at->pid);
-	waited = cpu_wait__scale(wait, wait->ns - waited);
-	if (at->counted) {
-		allocations->cpu_ns += cpu > at->cpu_ns ? cpu - at->cpu_ns : 0;
-		allocations->waited_ns += waited > at->waited_ns ? waited - at->waited_ns : 0;
-	}
-	at->counted = true;
-	at->cpu_ns = cpu;
-	at->waited_ns = waited;
 }
 
 static struct allocations_reading read_counters(struct allocations *a, struct target *t)
@@ -72,10 +48,8 @@ static struct allocations_reading read_counters(struct allocations *a, struct ta
 					   .stacks_ns = slot->stacks_ns,
 					   .bytes = slot->bytes,
 					   .left_out = slot->left_out };
-	struct cpu_wait wait = { .ns = 0 };
 
-	for (size_t i = 0; i < allocations->n_processes; i++)
-		count_process(allocations, &allocations->processes[i], &wait);
+	allocations_count_processes(allocations);
 	now.cpu_ns = allocations->cpu_ns;
 	now.waited_ns = allocations->waited_ns;
 	return now;
@@ -227,6 +201,10 @@ static void end_window(struct allocations *a, struct target *t)
 		begin_off_window(allocations, &now);
 		return;
 	}
+	if (windowed) {
+		allocations->credit_ns = FIRST_CREDIT_NS;
+		allocations->debt_ns = 0;
+	}
 	allocations->state = ALLOCATIONS_ALL_THE_TIME;
 	slot->until_ns = 0;
 	slot->seen = SO_ALLOC_ALL_THE_TIME;
@@ -271,20 +249,26 @@ static void end_off_window(struct allocations *a, struct target *t)
 {
 	struct target_allocations *allocations = &t->allocations;
 	uint64_t now_ns = clock__now_ns();
+	unsigned left;
 
+	allocations->window_end_ns = now_ns + RETRY_NS;
 	if (!allocations->late_since_ns)
 		allocations->late_since_ns = now_ns;
-	if (allocations->state == ALLOCATIONS_OFF && !allocations_going(a, allocations)) {
+	if (allocations->state == ALLOCATIONS_OFF) {
+		if (allocations_going(a, allocations))
+			return;
 		allocations->state = ALLOCATIONS_PLACING;
-		allocations->placing_since_ns = now_ns;
+		allocations->n_placing = UINT_MAX;
 		allocations_place_all(a, t);
 	}
-	if (allocations->state == ALLOCATIONS_PLACING && !allocations_in_progress(allocations))
+	left = allocations_in_progress(allocations);
+	if (left < allocations->n_placing)
+		allocations->placing_since_ns = now_ns;
+	allocations->n_placing = left;
+	if (!left)
 		begin_on_window(a, t);
-	else if (allocations->state == ALLOCATIONS_PLACING && now_ns - allocations->placing_since_ns > MOST_PLACING_NS)
+	else if (now_ns - allocations->placing_since_ns > MOST_PLACING_NS)
 		give_up_placing(a, t, now_ns);
-	else
-		allocations->window_end_ns = now_ns + RETRY_NS;
 }
 
 void allocations_turn_windows(struct allocations *a, struct target *t)

@@ -70,9 +70,10 @@ struct target_allocations {
 	bool maps;      /* what was seen is in the kernel's maps of its slot */
 	enum allocations_state state;
 	uint64_t on_ns, end_ns, next_look_ns;
-	uint64_t window_end_ns;  /* when a window or a look ends; UINT64_MAX: none does */
-	uint64_t early_since_ns; /* the first probes were asked for, or came, then */
-	uint64_t placing_since_ns;
+	uint64_t window_end_ns;     /* when a window or a look ends; UINT64_MAX: none does */
+	uint64_t early_since_ns;    /* the first probes were asked for, or came, then */
+	uint64_t placing_since_ns;  /* when a link was there last */
+	unsigned n_placing;         /* that were not there then */
 	uint64_t late_since_ns;     /* an on-window could not begin since, as probes do not come or go; 0: one could */
 	bool late;                  /* some probes are asked for since long */
 	uint64_t cpu_ns, waited_ns; /* sums over processes, also of those that have ended */
