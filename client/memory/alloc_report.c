@@ -9,14 +9,10 @@
 #include "client/session/json_value.h"
 #include "stakeout/array.h"
 
-/* How well it is known what a probe takes. */
-#define PRICE_ERROR   0.1
-#define STEPPED_ERROR 0.5 /* where the instruction is single-stepped */
+/* How well it is known what a probe takes: in a program's caches, and on a busy machine, more than where it is measured. */
+#define PRICE_ERROR 0.5
 /* Probes that take more of a window's time: the rest of it, which figures are scaled by, is not known well enough. */
-#define MOST_SHARE   0.85
-#define MOST_STEPPED 0.5
-/* This part of the hits makes most of what they take. */
-#define MANY_STEPPED 0.05
+#define MOST_SHARE 0.4
 
 /* A comment's number; `without` where there is none. */
 static double number(const struct profile *profile, const char *key, double without)
@@ -203,11 +199,6 @@ double alloc_report__error(const struct alloc_report *r, double bytes)
 	return sqrt(bytes * r->sample_bytes);
 }
 
-static bool is_stepped(const struct alloc_report *r, const struct profile *profile)
-{
-	return number(profile, "alloc.stepped_hits", 0) > MANY_STEPPED * r->hits;
-}
-
 /*
  * Of all: with the spread between windows, which has all that differs between them; and with what is not known of the
  * probes' own time, which is left out of that in windows.
@@ -216,8 +207,7 @@ static double error_of_all(const struct alloc_report *r, const struct profile *p
 {
 	double share = fmin(number(profile, "alloc.probes_permille", 0) / 1000, 0.999);
 	double windows = number(profile, "alloc.window_error_bytes", 0);
-	double known = is_stepped(r, profile) ? STEPPED_ERROR : PRICE_ERROR;
-	double prices = r->windowed ? known * share / (1 - share) * r->bytes : 0;
+	double prices = r->windowed ? PRICE_ERROR * share / (1 - share) * r->bytes : 0;
 
 	return hypot(fmax(alloc_report__error(r, r->bytes), windows), prices);
 }
@@ -237,8 +227,7 @@ static void read_numbers(struct alloc_report *r, const struct profile *profile)
 	r->hidden = number(profile, "alloc.hidden", 0);
 	r->strange = number(profile, "alloc.strange", 0);
 	r->windowed = number(profile, "alloc.windows", 0) > 0;
-	r->dense = r->windowed && number(profile, "alloc.probes_permille", 0) >
-					  1000 * (is_stepped(r, profile) ? MOST_STEPPED : MOST_SHARE);
+	r->dense = r->windowed && number(profile, "alloc.probes_permille", 0) > 1000 * MOST_SHARE;
 	r->seen_percent = profile->duration_ns > 0 ? fmin(100, 100 * seen_ns / (double)profile->duration_ns) : 100;
 	for (size_t i = 0; i < r->n_kinds; i++)
 		r->bytes += r->kinds[i].bytes;

@@ -46,8 +46,7 @@ static void print_limits(const struct alloc_report *r, FILE *out)
 			r->seen_percent);
 	if (r->dense)
 		fputs("windows had too little of the program's own time, beside that of the probes, to scale by: "
-		      "figures may "
-		      "be wrong by a multiple\n",
+		      "figures may be wrong by a multiple\n",
 		      out);
 	if (r->unfollowed > 0)
 		fprintf(out, "%.0f calls of operator new are counted and not followed: they count as freed\n",

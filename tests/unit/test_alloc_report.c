@@ -149,13 +149,13 @@ static void windows_name_no_line(void **state)
 	uint8_t *bytes;
 	size_t length;
 
-	make("20", "700", "1", &bytes, &length);
+	make("20", "350", "1", &bytes, &length);
 	assert_int_equal(alloc_report__read(bytes, length, &r, NULL), 0);
 	assert_true(r.windowed && !r.dense);
 	assert_null(alloc_report__culprit(&r));
 	assert_true(fabs(r.seen_percent - 50) < 0.01);
-	/* Ten percent of 7/3 of it come on top. */
-	assert_true(fabs(r.error - hypot(sqrt(130e6 * 524288), 130e6 * 0.7 / 3)) < 1);
+	/* Half of 35/65 of it come on top. */
+	assert_true(fabs(r.error - hypot(sqrt(130e6 * 524288), 130e6 * 0.5 * 0.35 / 0.65)) < 1);
 	free(bytes);
 }
 
