@@ -9,7 +9,7 @@
 #include "client/session/json_value.h"
 #include "stakeout/array.h"
 
-/* How well it is known what a probe takes: in a program's caches, and on a busy machine, more than where it is measured. */
+/* How well it is known what a probe takes: in a program, and on a busy machine, more than where it is measured. */
 #define PRICE_ERROR 0.5
 /* Probes that take more of a window's time: the rest of it, which figures are scaled by, is not known well enough. */
 #define MOST_SHARE 0.4

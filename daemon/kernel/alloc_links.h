@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Links of probes in allocators, made in a thread of their own, one after the other as they are asked for. To place a
- * probe the kernel takes the lock of the memory of each process that maps the file, and meanwhile keeps all other probes
- * from being placed (register_for_each_vma() of kernel/events/uprobes.c): a process that holds its lock for long holds
+ * Links of probes in allocators, made in a thread of their own, one after the other as they are asked for. To place
+ * one the kernel takes the lock of the memory of each process that maps the file, and meanwhile keeps all others from
+ * being placed (register_for_each_vma() of kernel/events/uprobes.c): a process that holds its lock for long holds
  * up that thread alone. May be called by any thread.
  */
 #ifndef STAKEOUT_ALLOC_LINKS_H
@@ -17,7 +17,7 @@
 struct alloc_links;
 struct alloc_link;
 
-/* Descriptors of the programs, borrowed. Session -1: the kernel has none such (before 6.13), and the others are used. */
+/* Descriptors of the programs, borrowed. session -1: the kernel has none such (before 6.13); the others are used. */
 struct alloc_programs {
 	int session, enter, leave;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* How long threads were ready to run and had no CPU: /proc/PID/task/TID/schedstat, which needs no lock of the process. */
+/* How long threads were ready to run and had no CPU: /proc/PID/task/TID/schedstat, which needs no lock of theirs. */
 #ifndef STAKEOUT_CPU_WAIT_H
 #define STAKEOUT_CPU_WAIT_H
 

@@ -211,8 +211,8 @@ static void end_window(struct allocations *a, struct target *t)
 	begin_window(allocations, &now);
 }
 
-/* Of those that are there already. */
-static void give_up_placing(struct allocations *a, struct target *t, uint64_t now_ns)
+/* Also what probes cost that were there before the others. */
+static struct allocations_reading count_off_window(struct allocations *a, struct target *t)
 {
 	struct target_allocations *allocations = &t->allocations;
 	const struct allocations_reading now = read_counters(a, t);
@@ -221,22 +221,25 @@ static void give_up_placing(struct allocations *a, struct target *t, uint64_t no
 	account(a, t, &now);
 	allocations->windows.own_ns += spent.own_ns;
 	allocations->debt_ns += spent.cost_ns;
+	return now;
+}
+
+static void give_up_placing(struct allocations *a, struct target *t)
+{
+	struct target_allocations *allocations = &t->allocations;
+
+	allocations->window = count_off_window(a, t);
 	allocations_remove_all(allocations);
 	allocations->state = ALLOCATIONS_OFF;
-	allocations->window = now;
-	allocations->window_end_ns = now_ns + MAX_OFF_NS;
+	allocations->window_end_ns = allocations->window.when_ns + MAX_OFF_NS;
 }
 
 static void begin_on_window(struct allocations *a, struct target *t)
 {
 	struct so_alloc_slot *slot = alloc_probes__slot(a->probes, t->slot);
 	struct target_allocations *allocations = &t->allocations;
-	const struct allocations_reading now = read_counters(a, t);
-	const struct allocations_spent spent = spent_between(a, &allocations->window, &now);
+	const struct allocations_reading now = count_off_window(a, t);
 
-	account(a, t, &now);
-	allocations->windows.own_ns += spent.own_ns;
-	allocations->debt_ns += spent.cost_ns;
 	allocations->late_since_ns = 0;
 	allocations->state = ALLOCATIONS_ON;
 	begin_window(allocations, &now);
@@ -268,7 +271,7 @@ static void end_off_window(struct allocations *a, struct target *t)
 	if (!left)
 		begin_on_window(a, t);
 	else if (now_ns - allocations->placing_since_ns > MOST_PLACING_NS)
-		give_up_placing(a, t, now_ns);
+		give_up_placing(a, t);
 }
 
 void allocations_turn_windows(struct allocations *a, struct target *t)
