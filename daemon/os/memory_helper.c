@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/os/code_reader.h"
+#include "daemon/os/process_memory.h"
 #include "daemon/os/helper_process.h"
 #include "daemon/os/log.h"
 #include "stakeout/cleanup.h"
@@ -272,7 +272,7 @@ size_t memory_helper__read(pid_t pid, uint64_t address, void *buf, size_t size)
 
 	if (!h) {
 		memory_helper__replenish();
-		return code_reader__read(pid, address, buf, size);
+		return process_memory__read(pid, address, buf, size);
 	}
 	if (read_all(h, pid, address, buf, size, &n)) {
 		give_helper(h);
@@ -347,7 +347,7 @@ static bool answer_read(const struct request *request)
 
 	if (request->size > sizeof(answer.bytes))
 		return false;
-	answer.n = (uint32_t)code_reader__read(request->pid, request->address, answer.bytes, request->size);
+	answer.n = (uint32_t)process_memory__read(request->pid, request->address, answer.bytes, request->size);
 	return send(STDIN_FILENO, &answer, offsetof(struct answer, bytes) + answer.n, MSG_NOSIGNAL) >= 0;
 }
 

@@ -28,7 +28,7 @@ void memory_helper__replenish(void);
 /* At the daemon's end: one that hangs would outlive it, and hold its standard error open. No other is started. */
 void memory_helper__kill_all(void);
 
-/* As code_reader__read(). Thread-safe. */
+/* As process_memory__read(). Thread-safe. */
 size_t memory_helper__read(pid_t pid, uint64_t address, void *buf, size_t size);
 
 /*

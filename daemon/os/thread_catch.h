@@ -20,8 +20,8 @@ struct thread_catch_request {
 };
 
 struct thread_memory {
-	uint64_t base;    /* address of the first page: that of the red zone below rsp */
-	uint32_t n_pages; /* that could be read, from the first one on */
+	uint64_t base;    /* address of the first page: that of the red zone below rsp, or rsp's where that is not there */
+	uint32_t n_pages; /* that are in memory, from the first one on */
 	/* As struct so_python_walk has them. */
 	uint32_t n_python;
 	uint32_t python, python_flags;

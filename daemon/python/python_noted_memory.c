@@ -4,8 +4,6 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "daemon/os/code_reader.h"
-
 #define PASSES 2
 
 static bool read_noted(void *context, uint64_t address, void *to, size_t bytes)
@@ -16,7 +14,7 @@ static bool read_noted(void *context, uint64_t address, void *to, size_t bytes)
 		m->full = true;
 		return false;
 	}
-	if (code_reader__read(m->pid, address, to, bytes) != bytes)
+	if (process_memory__get(m->reader, address, to, bytes) != bytes)
 		return false;
 	m->pieces[m->n++] = (struct python_noted_piece){ address, bytes };
 	memcpy(m->noted + m->bytes, to, bytes);
@@ -38,7 +36,7 @@ static bool read_again(struct python_noted_memory *m)
 		remote[i] = (struct iovec){ (void *)(uintptr_t)m->pieces[i].address, m->pieces[i].bytes };
 		remote[2 * m->n - 1 - i] = remote[i];
 	}
-	n = process_vm_readv(m->pid, &local, 1, remote, 2 * m->n, 0);
+	n = process_vm_readv(m->reader->pid, &local, 1, remote, 2 * m->n, 0);
 	return n >= 0 && (size_t)n == 2 * m->bytes;
 }
 

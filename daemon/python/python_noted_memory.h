@@ -10,15 +10,15 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
+#include "daemon/os/process_memory.h"
 #include "daemon/os/foreign_memory.h"
 
 #define PYTHON_NOTED_PIECES 320 /* twice as many are within IOV_MAX */
 #define PYTHON_NOTED_BYTES  (48u << 10)
 
 struct python_noted_memory {
-	pid_t pid;
+	struct process_memory *reader;
 	unsigned n;
 	size_t bytes;
 	bool full; /* there was more to note than there is room for */
@@ -30,10 +30,10 @@ struct python_noted_memory {
 	uint8_t again[2 * PYTHON_NOTED_BYTES];
 };
 
-/* Of a process; nothing is noted yet. To be forgotten before each other thing that is read. */
-static inline void python_noted_memory__begin(struct python_noted_memory *m, pid_t pid)
+/* Of the reader's process; nothing is noted yet. To be forgotten before each other thing that is read. */
+static inline void python_noted_memory__begin(struct python_noted_memory *m, struct process_memory *reader)
 {
-	m->pid = pid;
+	m->reader = reader;
 	m->n = 0;
 	m->bytes = 0;
 	m->full = false;

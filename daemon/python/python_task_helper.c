@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/os/code_reader.h"
+#include "daemon/os/process_memory.h"
 #include "daemon/os/memory_lock.h"
 #include "daemon/python/python_noted_memory.h"
 #include "stakeout/cleanup.h"
@@ -46,26 +46,26 @@ _Static_assert(sizeof(struct read_answer) <= MEMORY_HELPER_ANSWER_BYTES, "what w
 
 static bool read_process(void *context, uint64_t address, void *to, size_t bytes)
 {
-	return code_reader__read(*(const pid_t *)context, address, to, bytes) == bytes;
+	return process_memory__get(context, address, to, bytes) == bytes;
 }
 
 static size_t walk(const struct request *r, struct walk_answer *a)
 {
-	pid_t pid = r->pid;
-	const struct foreign_memory memory = { read_process, &pid };
+	_cleanup_(process_memory) struct process_memory process = process_memory__of(r->pid);
+	const struct foreign_memory memory = { read_process, &process };
 
 	a->walk = r->walk;
 	a->ret = python_task_list__walk(&memory, &r->asyncio, &a->walk, a->tasks, PYTHON_TASK_WALK_ROOM, &a->n);
 	return offsetof(struct walk_answer, tasks) + a->n * sizeof(a->tasks[0]);
 }
 
-static int read_task(struct python_task_reader *reader, struct python_noted_memory *noted, pid_t pid,
-		     const struct python_task_place *place, struct python_task *task)
+static int read_task(struct python_task_reader *reader, struct python_noted_memory *noted,
+		     struct process_memory *process, const struct python_task_place *place, struct python_task *task)
 {
 	int ret = -EAGAIN;
 
 	for (unsigned i = 0; i < ATTEMPTS && ret; i++) {
-		python_noted_memory__begin(noted, pid);
+		python_noted_memory__begin(noted, process);
 		ret = python_task__read(reader, place->task, place->thread, task);
 		if (!ret && !python_noted_memory__is_same(noted))
 			ret = -EAGAIN;
@@ -78,9 +78,9 @@ static int read_task(struct python_task_reader *reader, struct python_noted_memo
 static size_t read_tasks(const struct request *r, struct read_answer *a)
 {
 	_cleanup_free_ struct python_noted_memory *noted = malloc(sizeof(*noted));
-	pid_t pid = r->pid;
+	_cleanup_(process_memory) struct process_memory process = process_memory__of(r->pid);
 	struct python_task_reader reader = {
-		.types = { read_process, &pid }, .process = &r->process, .asyncio = &r->asyncio, .hasty = r->hasty
+		.types = { read_process, &process }, .process = &r->process, .asyncio = &r->asyncio, .hasty = r->hasty
 	};
 
 	if (!noted)
@@ -88,14 +88,14 @@ static size_t read_tasks(const struct request *r, struct read_answer *a)
 	reader.memory = python_noted_memory__reader(noted);
 	a->n = r->n;
 	for (unsigned i = 0; i < r->n; i++)
-		a->tasks[i].ret = read_task(&reader, noted, pid, &r->places[i], &a->tasks[i].task);
+		a->tasks[i].ret = read_task(&reader, noted, &process, &r->places[i], &a->tasks[i].task);
 	return offsetof(struct read_answer, tasks) + r->n * sizeof(a->tasks[0]);
 }
 
 /* An answer of one byte: it cannot be read. */
 static size_t read_memory(const struct request *r, uint8_t *answer)
 {
-	if (code_reader__read(r->pid, r->address, answer + 1, r->bytes) == r->bytes)
+	if (process_memory__read(r->pid, r->address, answer + 1, r->bytes) == r->bytes)
 		return r->bytes + 1;
 	return 1;
 }

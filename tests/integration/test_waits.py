@@ -25,6 +25,7 @@ from harness import (
     spawn,
     start,
     start_script,
+    status_of,
     temporary_dir,
     wait_until,
     workload,
@@ -358,6 +359,26 @@ def test_page_fault():
     found.check_whole(tid)
     assert found.states(tid).keys() == {"page-fault"}, (found.states(tid), found.of(tid)[0].names())
     assert found.waits_for(tid)["line"].startswith("fault.<locals>.reads_memory (py_waits.py:"), found.waits_for(tid)
+
+
+def test_part_of_a_stack_that_nobody_serves():
+    """That thread's stack is cut where its memory ends; nothing waits for it, and all others are whole."""
+    need_bpf()
+    target = Target([workload("lazy_stack")], ready=False, stdin=subprocess.PIPE)
+    said = target.process.stdout.readline().decode()
+    if said != "ready\n":
+        raise Skip(said.strip())
+    anonymous = status_of(target.pid)["RssAnon"]
+    found = Waits(record_wall(target.pid, 2))
+    assert status_of(target.pid)["RssAnon"] == anonymous
+    stacks = {s.labels["comm"]: s.names() for s in found.message.samples if s.state != "running"}
+    assert set(stacks) == {"lazy_stack", "lazy", "plain"}, stacks
+    assert "main" in stacks["lazy_stack"] and "plain" in stacks["plain"], stacks
+    assert "lazy_wait" in stacks["lazy"] and "[truncated:stack-unreadable]" in stacks["lazy"], stacks
+    for tid in found.tids_of(target.pid):
+        found.check_whole(tid)
+    cut = [s for s in found.message.samples if any(f.startswith("[") and "seen" in f for f in s.names())]
+    assert not cut, [s.names() for s in cut]
 
 
 OPENS = """

@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-#include "daemon/os/code_reader.h"
+#include "daemon/os/process_memory.h"
 #include "daemon/elf/elf_file.h"
 #include "daemon/os/foreign_memory.h"
 #include "daemon/os/proc_maps.h"
@@ -14,7 +14,7 @@
 /* context: a pid_t. */
 static inline bool python_memory__read(void *context, uint64_t address, void *to, size_t bytes)
 {
-	return code_reader__read(*(const pid_t *)context, address, to, bytes) == bytes;
+	return process_memory__read(*(const pid_t *)context, address, to, bytes) == bytes;
 }
 
 struct python_found {

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/os/code_reader.h"
+#include "daemon/os/process_memory.h"
 #include "daemon/python/python_code.h"
 #include "daemon/python/python_debug_offsets.h"
 #include "tests/unit/python_target.h"
@@ -115,7 +115,7 @@ static const char script[] =
 
 static bool read_process(void *context, uint64_t address, void *to, size_t bytes)
 {
-	return code_reader__read(*(pid_t *)context, address, to, bytes) == bytes;
+	return process_memory__read(*(pid_t *)context, address, to, bytes) == bytes;
 }
 
 struct live {

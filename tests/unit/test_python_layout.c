@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#include "daemon/os/code_reader.h"
+#include "daemon/os/process_memory.h"
 #include "daemon/python/python_debug_offsets.h"
 #include "tests/unit/python_target.h"
 
@@ -332,9 +332,9 @@ static void read_code(struct python_target *target, const struct so_python *walk
 
 	assert_true(python_target__line(target, line, sizeof(line)));
 	out->address = strtoull(line, NULL, 10);
-	assert_int_equal(code_reader__read(target->pid, out->address + walker->code_sum, words, sizeof(words)),
+	assert_int_equal(process_memory__read(target->pid, out->address + walker->code_sum, words, sizeof(words)),
 			 sizeof(words));
-	assert_int_equal(code_reader__read(target->pid, out->address, out->bytes, sizeof(out->bytes)),
+	assert_int_equal(process_memory__read(target->pid, out->address, out->bytes, sizeof(out->bytes)),
 			 sizeof(out->bytes));
 	out->sum = so_python_sum((const __u64 *)words, walker->sum_words);
 }

@@ -13,6 +13,7 @@
 #include "daemon/python/python_noted_memory.h"
 
 static struct python_noted_memory noted;
+static struct process_memory own;
 
 static bool read_bytes(const void *from, size_t bytes)
 {
@@ -26,7 +27,7 @@ static void what_stays_is_the_same(void **state)
 {
 	static uint64_t words[] = { 1, 2, 3, 4 };
 
-	python_noted_memory__begin(&noted, getpid());
+	python_noted_memory__begin(&noted, &own);
 	assert_true(python_noted_memory__is_same(&noted));
 	assert_true(read_bytes(&words[2], 8));
 	assert_true(read_bytes(&words[0], 24));
@@ -42,7 +43,7 @@ static void what_changes_is_seen(void **state)
 
 	for (unsigned piece = 0; piece < 3; piece++) {
 		for (unsigned i = 0; i < sizeof(bytes[0]); i++) {
-			python_noted_memory__begin(&noted, getpid());
+			python_noted_memory__begin(&noted, &own);
 			for (unsigned k = 0; k < 3; k++)
 				assert_true(read_bytes(bytes[k], sizeof(bytes[k])));
 			bytes[piece][i]++;
@@ -59,7 +60,8 @@ static void what_is_gone_is_not_the_same(void **state)
 	uint8_t *mapped = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	assert_ptr_not_equal(mapped, MAP_FAILED);
-	python_noted_memory__begin(&noted, getpid());
+	*mapped = 1;
+	python_noted_memory__begin(&noted, &own);
 	assert_true(read_bytes(mapped, 8));
 	assert_true(python_noted_memory__is_same(&noted));
 	munmap(mapped, page);
@@ -70,14 +72,14 @@ static void there_is_an_end(void **state)
 {
 	static const uint8_t bytes[PYTHON_NOTED_BYTES];
 
-	python_noted_memory__begin(&noted, getpid());
+	python_noted_memory__begin(&noted, &own);
 	for (unsigned i = 0; i < PYTHON_NOTED_PIECES; i++)
 		assert_true(read_bytes(bytes, 1));
 	assert_false(noted.full);
 	assert_false(read_bytes(bytes, 1));
 	assert_true(noted.full);
 	assert_true(python_noted_memory__is_same(&noted));
-	python_noted_memory__begin(&noted, getpid());
+	python_noted_memory__begin(&noted, &own);
 	assert_true(read_bytes(bytes, sizeof(bytes)));
 	assert_false(read_bytes(bytes, 1));
 	assert_true(noted.full);
@@ -92,5 +94,6 @@ int main(void)
 		cmocka_unit_test(there_is_an_end),
 	};
 
+	own = process_memory__of(getpid());
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
