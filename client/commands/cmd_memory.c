@@ -31,6 +31,7 @@ struct memory_request {
 	const char *input, *base, *output, *format_word;
 	enum format format;
 	double duration_s;
+	double budget_percent; /* of the probes of CUDA calls; 0: the default */
 	unsigned top;
 	bool as_json, so_far, gpu, allocations;
 	struct past_options past;
@@ -184,7 +185,8 @@ static int show_calls(const struct globals *globals, const struct memory_request
 	int ret = output__open("-", &output, err);
 
 	ret = ret ?: session__open(globals->socket, SESSION_ANY, &session, err);
-	ret = ret ?: memory_look__by_call(session, request->pid, request->duration_s, why.text, &memory, err);
+	ret = ret ?: memory_look__by_call(session, request->pid, request->duration_s, request->budget_percent, why.text,
+					  &memory, err);
 	if (ret)
 		return ret;
 	if (request->as_json)
@@ -246,6 +248,7 @@ static int check_past(struct memory_request *request, struct so_error *err)
 			     : request->so_far        ? "--so-far"
 			     : request->gpu           ? "--gpu"
 			     : request->allocations   ? "--allocations"
+			     : request->budget_percent ? "--budget"
 			     : request->base          ? "--base"
 			     : request->output        ? "-o"
 			     : request->format_word   ? "-f"
@@ -276,6 +279,8 @@ static int check(struct memory_request *request, struct so_error *err)
 			      request->pid ? ", not both" : "");
 	if (request->gpu && request->allocations)
 		return so_err(err, -EINVAL, "--gpu and --allocations are of different memory: one of them");
+	if (request->budget_percent && (!request->gpu || request->so_far || request->input))
+		return so_err(err, -EINVAL, "--budget limits the probes of CUDA calls: it needs -p PID --gpu");
 	if (request->so_far && request->input)
 		return so_err(err, -EINVAL, "--so-far is of a process, not of a file");
 	if (request->base && request->output && !strcmp(request->output, "-"))
@@ -308,6 +313,9 @@ int cmd_memory(const struct globals *globals, int argc, char **argv)
 		  "PyTorch by CUDA call" },
 		{ OPTION_ON, 0, "allocations", NULL, &request.allocations,
 		  "calls of malloc and its like instead: what each line\nallocated and freed" },
+		{ OPTION_PERCENT, 0, "budget", "PERCENT", &request.budget_percent,
+		  "with --gpu: limit on what counting CUDA calls may cost,\nin percent of the process's time (default 3; "
+		  "100: no limit)" },
 		{ OPTION_TEXT, 0, "base", "FILE", &request.base,
 		  "an earlier -o FILE.pb.gz: what each line has in use by\nnow that it had not then" },
 		{ OPTION_NUMBER, 0, "top", "N", OPTION_RANGE(&request.top, 1, 100000), "rows of the table (10)" },

@@ -31,14 +31,16 @@ int memory_look__wait(struct api_client *api, struct target *target, double dura
 	return ret;
 }
 
-static int attach(struct api_client *api, pid_t pid, double duration_s, struct target *target, struct so_error *err)
+static int attach(struct api_client *api, pid_t pid, double duration_s, double budget_percent, struct target *target,
+		  struct so_error *err)
 {
 	const struct attach_request request = { .pid = pid,
 						.rate_hz = MEMORY_LOOK_RATE_HZ,
 						.duration_s = duration_s + SPARE_S,
 						.children = true,
 						.kernel = true,
-						.cuda = true };
+						.cuda = true,
+						.cuda_budget_percent = budget_percent };
 	struct waiting_note *note = waiting_note__begin("reading the tables of process %d", pid);
 	int ret = target__attach_at_any_rate(api, &request, target, err);
 
@@ -67,14 +69,14 @@ static int check(struct api_client *api, uint32_t id, struct so_error *err)
 	return ret;
 }
 
-int memory_look__by_call(struct session *session, pid_t pid, double duration_s, const char *why,
+int memory_look__by_call(struct session *session, pid_t pid, double duration_s, double budget_percent, const char *why,
 			 struct cuda_memory *out, struct so_error *err)
 {
 	double check_s = duration_s < MEMORY_LOOK_CHECK_S ? duration_s : MEMORY_LOOK_CHECK_S;
 	struct api_client *api = session__api(session);
 	struct so_error own = { .text = "" };
 	struct target target;
-	int ret = attach(api, pid, duration_s, &target, &own);
+	int ret = attach(api, pid, duration_s, budget_percent, &target, &own);
 
 	if (ret)
 		return so_err(err, ret, "%s; %s", why, own.text);

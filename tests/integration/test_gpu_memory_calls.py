@@ -22,9 +22,10 @@ def cuda_is_watched(daemon):
 
 
 def ask_by_call(*arguments):
-    """py_cuda_memory.py's answer by CUDA call, and its truth."""
+    """py_cuda_memory.py's answer by CUDA call, and its truth. With a budget for every call, whatever a probe costs here:
+    the program does little else than these calls."""
     daemon, target = Daemon(), python_program("py_cuda_memory.py", "300")
-    command = [STAKEOUT, "--socket", daemon.socket, "memory", "-p", target.pid, "--gpu", "-d", 60, *arguments]
+    command = [STAKEOUT, "--socket", daemon.socket, "memory", "-p", target.pid, "--gpu", "--budget", 100, "-d", 60, *arguments]
     client = spawn(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_until(lambda: cuda_is_watched(daemon), "probes", seconds=40)
     go(target)
