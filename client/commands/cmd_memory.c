@@ -185,8 +185,9 @@ static int show_calls(const struct globals *globals, const struct memory_request
 	int ret = output__open("-", &output, err);
 
 	ret = ret ?: session__open(globals->socket, SESSION_ANY, &session, err);
-	ret = ret ?: memory_look__by_call(session, request->pid, request->duration_s, request->budget_percent, why.text,
-					  &memory, err);
+	if (!ret)
+		ret = memory_look__by_call(session, request->pid, request->duration_s, request->budget_percent,
+					   why.text, &memory, err);
 	if (ret)
 		return ret;
 	if (request->as_json)
@@ -244,16 +245,16 @@ static int run(const struct globals *globals, const struct memory_request *reque
 /* The history has how much there was, and no stacks. */
 static int check_past(struct memory_request *request, struct so_error *err)
 {
-	const char *option = request->duration_s >= 0 ? "-d"
-			     : request->so_far        ? "--so-far"
-			     : request->gpu           ? "--gpu"
-			     : request->allocations   ? "--allocations"
+	const char *option = request->duration_s >= 0  ? "-d"
+			     : request->so_far         ? "--so-far"
+			     : request->gpu            ? "--gpu"
+			     : request->allocations    ? "--allocations"
 			     : request->budget_percent ? "--budget"
-			     : request->base          ? "--base"
-			     : request->output        ? "-o"
-			     : request->format_word   ? "-f"
-			     : request->top           ? "--top"
-						      : NULL;
+			     : request->base           ? "--base"
+			     : request->output         ? "-o"
+			     : request->format_word    ? "-f"
+			     : request->top            ? "--top"
+						       : NULL;
 
 	if (!request->pid || request->input)
 		return so_err(err, -EINVAL, "--since, --until and --at are of a process: -p PID%s",
@@ -314,8 +315,8 @@ int cmd_memory(const struct globals *globals, int argc, char **argv)
 		{ OPTION_ON, 0, "allocations", NULL, &request.allocations,
 		  "calls of malloc and its like instead: what each line\nallocated and freed" },
 		{ OPTION_PERCENT, 0, "budget", "PERCENT", &request.budget_percent,
-		  "with --gpu: limit on what counting CUDA calls may cost,\nin percent of the process's time (default 3; "
-		  "100: no limit)" },
+		  "with --gpu: limit on what counting CUDA calls may\ncost, in percent of the process's time "
+		  "(default 3;\n100: no limit)" },
 		{ OPTION_TEXT, 0, "base", "FILE", &request.base,
 		  "an earlier -o FILE.pb.gz: what each line has in use by\nnow that it had not then" },
 		{ OPTION_NUMBER, 0, "top", "N", OPTION_RANGE(&request.top, 1, 100000), "rows of the table (10)" },

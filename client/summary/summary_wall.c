@@ -10,9 +10,7 @@
 #include "profile/wall_states.h"
 #include "stakeout/array.h"
 
-#define POINTS 16 /* in a time that a thread had the lock, at which it is asked who waited */
-
-static int sums__add(struct sums *sums, const uint32_t *key, size_t n, const struct share *share)
+int sums__add(struct sums *sums, const uint32_t *key, size_t n, const struct share *share)
 {
 	uint32_t number;
 	int ret;
@@ -41,7 +39,7 @@ static int text_number(struct intern *texts, const struct text *text, uint32_t *
 	return ret < 0 ? ret : 0;
 }
 
-static int line_number(struct summary_wall *w, const struct profile_sample *sample, uint32_t *number)
+int summary_wall__line(struct summary_wall *w, const struct profile_sample *sample, uint32_t *number)
 {
 	_cleanup_(text) struct text *text = &(struct text){ .length = 0 };
 	int ret = own_line__text(w->scope->profile, sample, text);
@@ -102,7 +100,7 @@ static int add_sample(struct summary_wall *w, const struct profile_sample *sampl
 	uint32_t state = *sample->state ? (uint32_t)wall_state__index(sample->state) : 0, thread = 0, line = 0;
 	bool idle = !strcmp(wall_states[state], "idle");
 	enum part part = part_of(state);
-	int ret = line_number(w, sample, &line);
+	int ret = summary_wall__line(w, sample, &line);
 
 	ret = ret ?: thread_number(w, sample, &thread);
 	if (ret < 0)
@@ -122,112 +120,6 @@ static int add_sample(struct summary_wall *w, const struct profile_sample *sampl
 	if (!ret && sample->gil == PROFILE_GIL_HELD)
 		ret = sums__add(&w->holders, &line, 1, share);
 	return ret;
-}
-
-/* Begins and ends of waits for the GIL, each in the order of process and time. */
-struct moment {
-	int64_t pid, when;
-};
-
-struct gil_waits {
-	struct moment *begins, *ends;
-	size_t n;
-};
-
-static int compare_moments(const void *a, const void *b)
-{
-	const struct moment *x = a, *y = b;
-
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	return (x->when > y->when) - (x->when < y->when);
-}
-
-static size_t not_later(const struct moment *all, size_t n, struct moment last)
-{
-	size_t low = 0, high = n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (compare_moments(&all[middle], &last) <= 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-/* How many of the process wait then. Of each process before it, as many waits have begun as have ended. */
-static size_t waiting_at(const struct gil_waits *waits, struct moment now)
-{
-	return not_later(waits->begins, waits->n, now) - not_later(waits->ends, waits->n, now);
-}
-
-static int find_gil_waits(const struct summary_wall *w, struct gil_waits *out)
-{
-	const struct profile *profile = w->scope->profile;
-	struct share share;
-
-	out->begins = calloc(profile->n_samples + 1, sizeof(*out->begins));
-	out->ends = calloc(profile->n_samples + 1, sizeof(*out->ends));
-	if (!out->begins || !out->ends)
-		return -ENOMEM;
-	for (size_t i = 0; i < profile->n_samples; i++) {
-		const struct profile_sample *sample = &profile->samples[i];
-
-		if (!sample->time_ns || strcmp(sample->state, "gil") || !scope__share_any(w->scope, sample, &share))
-			continue;
-		out->begins[out->n] = (struct moment){ sample->pid, sample->time_ns };
-		out->ends[out->n++] = (struct moment){ sample->pid, sample->time_ns + (int64_t)share.ns };
-	}
-	qsort(out->begins, out->n, sizeof(*out->begins), compare_moments);
-	qsort(out->ends, out->n, sizeof(*out->ends), compare_moments);
-	return 0;
-}
-
-/*
- * How many waited while a thread had the lock: at the moment of a sample that ran, else on average over the time that
- * it was seen there.
- */
-static double waited_meanwhile(const struct gil_waits *waits, const struct profile_sample *sample, double ns)
-{
-	bool moment = profile_sample__is_moment(sample);
-	unsigned points = moment ? 1 : POINTS;
-	size_t sum = 0;
-
-	for (unsigned i = 0; i < points; i++) {
-		int64_t after = moment ? 0 : (int64_t)(ns * (i + 0.5) / points);
-		struct moment now = { sample->pid, sample->time_ns + after };
-
-		sum += waiting_at(waits, now);
-	}
-	return (double)sum / points;
-}
-
-/* Each sample of a holder is weighted by its period times the number of others that waited then. */
-static int weigh_holders(struct summary_wall *w)
-{
-	const struct profile *profile = w->scope->profile;
-	struct gil_waits waits = { .n = 0 };
-	int ret = find_gil_waits(w, &waits);
-
-	for (size_t i = 0; ret >= 0 && i < profile->n_samples; i++) {
-		const struct profile_sample *sample = &profile->samples[i];
-		struct share share;
-		uint32_t line;
-
-		if (!sample->time_ns || sample->gil != PROFILE_GIL_HELD || !scope__share_any(w->scope, sample, &share))
-			continue;
-		w->timed = true;
-		share.ns *= waited_meanwhile(&waits, sample, share.ns);
-		ret = line_number(w, sample, &line);
-		if (ret >= 0)
-			ret = sums__add(&w->blocking, &line, 1, &share);
-	}
-	free(waits.begins);
-	free(waits.ends);
-	return ret < 0 ? ret : 0;
 }
 
 const struct sums *summary_wall__blamed(const struct summary_wall *w)
@@ -300,7 +192,7 @@ int summary_wall__new(const struct scope *scope, struct summary_wall **out)
 		if (scope__share_any(scope, &scope->profile->samples[i], &share))
 			ret = add_sample(w, &scope->profile->samples[i], &share);
 	if (ret >= 0)
-		ret = weigh_holders(w);
+		ret = summary_gil__attribute(w);
 	if (ret < 0)
 		return ret;
 	find_leading_waits(w);

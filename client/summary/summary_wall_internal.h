@@ -50,6 +50,13 @@ static inline const uint32_t *sums__key(const struct sums *sums, size_t i)
 	return intern__key(&sums->keys, i);
 }
 
+/* Adds to the sum under a key of n numbers. -ENOMEM. */
+int sums__add(struct sums *sums, const uint32_t *key, size_t n, const struct share *share);
+/* The number, in w->texts, of the line that a sample is in. Negative: -errno. */
+int summary_wall__line(struct summary_wall *w, const struct profile_sample *sample, uint32_t *number);
+/* Fills w->blocking, of the same lines as w->holders, and w->timed. -ENOMEM. */
+int summary_gil__attribute(struct summary_wall *w);
+
 /*
  * By line that held the GIL: how long others waited for it meanwhile, or, where the profile has no times, how long it
  * was held. Both have the same lines at the same places.

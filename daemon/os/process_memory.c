@@ -15,8 +15,8 @@
 
 #define PAGE_BYTES 4096ull
 /* Documentation/admin-guide/mm/pagemap.rst: one word a page. */
-#define PAGE_SWAPPED (1ull << 62)
-#define PAGE_PRESENT (1ull << 63)
+#define PAGE_SWAPPED  (1ull << 62)
+#define PAGE_PRESENT  (1ull << 63)
 #define PAGES_AT_ONCE 64
 
 /* include/uapi/linux/fs.h, since Linux 6.11: the mapping that holds an address, without listing all. */
@@ -57,10 +57,9 @@ static bool is_file_in_list(pid_t pid, uint64_t address)
 static bool is_file(struct process_memory *r, uint64_t address)
 {
 	char name[16] = "";
-	struct map_query query = { .size = sizeof(query),
-				   .address = address,
-				   .name_size = sizeof(name),
-				   .name_address = (uintptr_t)name };
+	struct map_query query = {
+		.size = sizeof(query), .address = address, .name_size = sizeof(name), .name_address = (uintptr_t)name
+	};
 
 	if (r->maps < 0)
 		r->maps = open_file(r->pid, "maps");
@@ -95,7 +94,8 @@ static size_t pages_there(struct process_memory *r, uint64_t first, size_t n, bo
 		r->tried = true;
 	}
 	/* Where it is not to be had, as without CONFIG_PROC_PAGE_MONITOR, and beyond all memory, the read itself says it. */
-	got = r->pagemap < 0 ? -1 : pread(r->pagemap, states, n * sizeof(states[0]), (off_t)(first * sizeof(states[0])));
+	got = r->pagemap < 0 ? -1
+			     : pread(r->pagemap, states, n * sizeof(states[0]), (off_t)(first * sizeof(states[0])));
 	if (got < (ssize_t)sizeof(states[0]))
 		return n;
 	if ((size_t)got < n * sizeof(states[0]))

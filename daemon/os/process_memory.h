@@ -20,9 +20,9 @@
 /* One process for the time of one request: which pages are there is asked once and remembered. For one thread. */
 struct process_memory {
 	pid_t pid;
-	int pagemap;                       /* /proc/PID/pagemap; -1: not open yet, or it cannot be had */
-	int maps;                          /* /proc/PID/maps, likewise */
-	bool tried;                        /* to open pagemap */
+	int pagemap;                          /* /proc/PID/pagemap; -1: not open yet, or it cannot be had */
+	int maps;                             /* /proc/PID/maps, likewise */
+	bool tried;                           /* to open pagemap */
 	uint64_t known[PROCESS_MEMORY_KNOWN]; /* numbers of pages that can be read, each + 1; by number, 0: none */
 };
 

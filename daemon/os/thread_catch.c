@@ -44,8 +44,8 @@ static void read_stack(struct process_memory *reader, uint64_t rsp, struct threa
 	if (out->n_pages || out->base == first)
 		return;
 	out->base = first;
-	out->n_pages = (uint32_t)(process_memory__get_stack(reader, first, out->words, sizeof(out->words)) /
-				  SO_PAGE_BYTES);
+	out->n_pages =
+		(uint32_t)(process_memory__get_stack(reader, first, out->words, sizeof(out->words)) / SO_PAGE_BYTES);
 }
 
 void thread_catch(const struct thread_catch_request *request, struct thread_memory *out)
