@@ -19,7 +19,7 @@ def as_user(uid):
 
 
 def program(name):
-    """A workload where every user may run it: the build may lie in a folder that is closed to others."""
+    """A copy of a workload, which every user may run."""
     return shutil.copy(workload(name), temporary_dir())
 
 

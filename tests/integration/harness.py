@@ -204,10 +204,37 @@ def _stop(process):
             stream.close()
 
 
+def everyone_may_use(path):
+    """Whether each user may enter the folders above this file, and read and execute it as its owner may."""
+    above, mode = os.path.dirname(path), os.stat(path).st_mode
+    while above != os.path.dirname(above):
+        if not os.stat(above).st_mode & 0o001:
+            return False
+        above = os.path.dirname(above)
+    return mode & 0o004 and (mode & 0o001 or not mode & 0o100)
+
+
+def for_everyone(path):
+    """A file of the source or the build that each user may use: a copy, where these lie below a private home."""
+    path = str(path)
+    if not os.path.isfile(path) or everyone_may_use(path):
+        return path
+    copy = shutil.copy(path, temporary_dir())
+    os.chmod(copy, 0o755)
+    return copy
+
+
+def _is_ours(argument):
+    path = str(argument)
+    return path.startswith((BUILD_DIR + "/", SOURCE_DIR + "/"))
+
+
 def spawn(argv, **options):
-    """A child that ends with the test at the latest."""
+    """A child that ends with the test at the latest. With user or before_exec, it may be one of another user."""
     options.setdefault("stdin", subprocess.DEVNULL)
     before = options.pop("before_exec", None)
+    if before or options.get("user") is not None:
+        argv = [for_everyone(a) if _is_ours(a) else a for a in argv]
 
     def prepare():
         _die_with_parent()

@@ -4,8 +4,9 @@ import contextlib
 import json
 import os
 import re
+import shutil
 
-from harness import STAKEOUTD, UnixConnection, run
+from harness import STAKEOUT, STAKEOUTD, UnixConnection, run, temporary_dir
 
 NOBODY = 65534
 
@@ -28,6 +29,14 @@ def in_child(function):
         text = f.read()
     assert os.waitpid(pid, 0)[1] == 0, "the child failed"
     return json.loads(text)
+
+
+def readable_client():
+    """A copy of the client, beside one of the daemon, where every user reaches them."""
+    where = temporary_dir()
+    for path in (STAKEOUT, STAKEOUTD):
+        shutil.copy(path, where)
+    return os.path.join(where, "stakeout")
 
 
 def become(uid, gid, groups):

@@ -28,6 +28,7 @@ from harness import (
     wait_until,
     workload,
 )
+from strangers import readable_client
 
 
 def refused(arguments, status, *words, **options):
@@ -178,14 +179,6 @@ def test_closed_standard_output():
 
 
 # Rights.
-
-
-def readable_client():
-    """The programs where every user reaches them."""
-    where = temporary_dir()
-    for path in (STAKEOUT, STAKEOUTD):
-        shutil.copy(path, where)
-    return os.path.join(where, "stakeout")
 
 
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]

@@ -42,6 +42,7 @@ from harness import (
     wait_until,
     workload,
 )
+from strangers import readable_client
 
 # Attaching and detaching.
 
@@ -425,7 +426,7 @@ def test_someone_else_s_process():
     target = program("cuda_calls", "-n", 10)
     as_nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
     need_tool("setpriv")
-    result = run([*as_nobody, STAKEOUT, "cuda", "-p", target.pid, "-d", "1"])
+    result = run([*as_nobody, readable_client(), "cuda", "-p", target.pid, "-d", "1"])
     assert result.returncode == 1 and not result.stdout, result
     one_clear_line(result.stderr)
     go(target)
