@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Steps of a program that knows its own times: how many, how long, and what the slow ones did."""
+import contextlib
 import json
+import math
 import os
 import re
 import signal
@@ -247,7 +249,8 @@ def test_by_samples():
         assert abs(len(begins) - 1 - steps["steps"]) <= 6, (step, steps)
         median = steps["quantiles"][0]
         assert abs(median["ns"] - true[len(true) // 2]) < max(seen["within_ns"], 0.04 * true[len(true) // 2]), (step, median, true[len(true) // 2])
-        assert any("training_loop (py_parts.py" in cause["what"] for cause in steps["causes"]), (step, steps["causes"])
+        # A cause without a place is the machine's, as of a step that waited for a CPU.
+        assert any("training_loop (py_parts.py" in (cause["what"] or "") for cause in steps["causes"]), (step, steps["causes"])
     text = run([STAKEOUT, "steps", path, "--step", f"py_parts.py:{longest}"]).stdout
     assert f"by samples: each arrival at py_parts.py:{longest}, within" in text, text
     for step, words in (
@@ -266,21 +269,26 @@ def test_episodes():
     line = line_of("py_episodes.py", "begins.append(time.monotonic_ns())")
     need_watchpoints()
     path = os.path.join(temporary_dir(), "episodes.pb.gz")
-    steps_of(target, "-o", path, step=f"py_episodes.py:{line}")
+    _, begins = steps_of(target, "-o", path, step=f"py_episodes.py:{line}")
     said = json.loads(run([STAKEOUT, "steps", path, "--episode", "py_episodes.py:reset", "--json"]).stdout)["episodes"]
     # Those before the function was first seen, and the last one, are not whole; a sample between two lines may be in the step before.
-    assert 20 <= len(said["lengths"]) <= 29 and not said["exact"], said
-    # Within a step or two: an arrival is known to some milliseconds, and a step takes five.
-    near = [min(abs(length - true) for true in (5, 12, 40)) <= 2 for length in said["lengths"]]
-    assert sum(near) >= len(near) - 4, said
-    assert abs(said["mean"] - 19) < 5, said
+    # A busy machine leaves resets of which one sample is all, or none: the answer counts the former, and the latter are of their kind.
+    brief = said["brief_stays"]
+    assert 20 - brief <= len(said["lengths"]) <= 29 and not said["exact"], said
+    # Each end of an episode is known to within this time, which is less than a step of five milliseconds on an idle machine.
+    steps = durations(begins)
+    off = 2 * max(1, math.ceil(said["within_ns"] / steps[len(steps) // 2]))
+    near = [min(abs(length - true) for true in (5, 12, 40)) <= off for length in said["lengths"]]
+    assert sum(near) >= len(near) - max(4, brief), (said, off)
+    # No step is in two of them, and those that are in none are few.
+    assert 14 < said["mean"] and said["mean"] * len(said["lengths"]) <= 30 * 19, said
     text = run([STAKEOUT, "steps", path, "--episode", "py_episodes.py:reset"]).stdout
     assert re.search(r"Steps in an episode: \d+ whole, from one arrival at py_episodes.py:\d+ to the next, by samples, within", text), text
-    # 60 ms a reset, 5 ms a step, of which there are 19 to a reset; each may lose its CPU just before its end, and then takes longer.
+    # 60 ms a reset, 5 ms a step, of which there are 19 to a reset, all of CPU time.
     said = json.loads(run([STAKEOUT, "steps", path, "--callers", "py_episodes.py:compute", "--json"]).stdout)["callers"]
     stepping, resetting = said["callers"]
     assert stepping["caller"].startswith("env_step (py_episodes.py:") and resetting["caller"].startswith("reset (py_episodes.py:"), said
-    assert 95 / 155 - 0.06 < stepping["share"] < 95 / 155 + 0.1 and 20 <= resetting["arrivals"] <= 45, said
+    assert abs(stepping["share"] - 95 / 155) < 0.06 and 20 - brief <= resetting["arrivals"] <= 45, said
     refused = run([STAKEOUT, "steps", path, "--episode", "py_episodes.py:main"])
     assert refused.returncode == 1 and re.search("no sample shows|come to less than twice", refused.stderr), refused.stderr
 
@@ -426,9 +434,14 @@ def test_until_a_step_is_slow():
     )
     time.sleep(5)
     assert client.poll() is None, client.stderr.read()
-    os.kill(target.pid, signal.SIGSTOP)
-    time.sleep(1.5)
-    os.kill(target.pid, signal.SIGCONT)
+    # A busy machine makes each step longer, and so a hundred times the usual one.
+    for stopped_s in (1.5, 5, 15):
+        os.kill(target.pid, signal.SIGSTOP)
+        time.sleep(stopped_s)
+        os.kill(target.pid, signal.SIGCONT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            client.wait(5)
+            break
     out, err = client.communicate(timeout=60)
     assert client.returncode == 0, err
     said = json.loads(out)
@@ -437,7 +450,7 @@ def test_until_a_step_is_slow():
     assert "stopped in " in said["slowest"][0]["longer_by"][0]["what"], said["slowest"][0]
     message = Message(slow)
     # What led to it, what there was of it when it was seen, and a second.
-    assert 4.4e9 < message.duration_ns < 6e9, message.duration_ns
+    assert 4.4e9 < message.duration_ns < (4.5 + stopped_s) * 1e9, (message.duration_ns, stopped_s)
     assert said["slowest"][0]["begin_ns"] > 2.8e9, said["slowest"][0]
     strange = [(s.labels, s.values) for s in message.samples if not 0 < s.labels["time_ns"] <= message.duration_ns]
     assert not strange, (strange, message.duration_ns)

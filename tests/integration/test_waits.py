@@ -260,10 +260,15 @@ def test_gil_holder():
     for tid in found.tids("wants_the_lock"):
         found.check_running(tid)
         assert found.states(tid)["gil"] > 0.3 * found.duration_ns, found.states(tid)
-    first = found.summary["wall"]["gil_holders"][0]
+    rows = found.summary["wall"]["gil_holders"]
+    assert rows == sorted(rows, key=lambda row: -row["wall_s"]), rows
+    held = sum(row["wall_s"] for row in rows if row["line"].startswith("holder.<locals>.keeps_the_lock (py_waits.py:"))
+    # The most is what it measured of its calls, the least the 50 ms that it asked for in each. Who is first is not said: a busy
+    # machine takes the CPU from those that want the lock while they have it.
     measured = found.measured(holder, "hold") * found.duration_ns / 1e9
-    assert first["line"].startswith("holder.<locals>.keeps_the_lock (py_waits.py:"), found.summary["wall"]["gil_holders"]
-    assert first["wall_s"] < measured + 0.05, (first, measured)
+    calls = [c for c in found.logs[holder]["log"] if c[0] == "hold" and c[1] >= found.begin_ns and c[2] and c[2] <= found.end_ns]
+    least, _ = wilson(0.05e9 * len(calls) / found.duration_ns, found.looks)
+    assert calls and least * found.duration_ns / 1e9 - 0.05 < held < measured + 0.05, (held, measured, len(calls), rows)
     text = run([STAKEOUT, "summary", found.path]).stdout
     assert "for the GIL, which these lines held" in text, text
 
@@ -286,8 +291,9 @@ def test_gil_by_turns():
     [gil] = [s["wall_s"] for s in wall["states"] if s["state"] == "gil"]
     assert rows[0]["line"].startswith("crowd ") and held["crowd"] < held["alone"], rows
     assert waited["crowd"] > 0.9 * (waited["crowd"] + waited["alone"]), waited
-    # All that waited did so for somebody.
-    assert gil > 3 and 0.75 * gil < waited["crowd"] < 1.25 * gil, (waited, gil)
+    # Each second that was waited is attributed once: the truth is the time in state gil, less waits without a sample of a holder.
+    total = sum(r["others_waited_s"] for r in rows)
+    assert gil > 3 and 0.9 * gil < total <= gil + 0.01, (total, waited, gil)
     assert "others waited s meanwhile" in text, text
     wall, text = recorded()
     assert wall["gil_holders"][0]["line"].startswith("alone ") and wall["gil_holders"][0]["others_waited_s"] is None, wall

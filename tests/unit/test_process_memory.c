@@ -169,8 +169,7 @@ static void files_are_read(void **state)
 	memset(into, 'x', sizeof(into));
 	assert_int_equal(write(fd, into, sizeof(into)), sizeof(into));
 	pages = map_pages();
-	assert_ptr_not_equal(
-		mmap(pages + 2 * PAGE, 2 * PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0), MAP_FAILED);
+	assert_ptr_not_equal(mmap(pages + 2 * PAGE, 2 * PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0), MAP_FAILED);
 	pid = start_child(2, NULL);
 	m = process_memory__of(pid);
 	assert_int_equal(process_memory__get_stack(&m, address(0), into, 4 * PAGE), 2 * PAGE);
@@ -215,8 +214,10 @@ static void who_is_gone_has_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ends_before_what_is_untouched), cmocka_unit_test(ends_before_what_nobody_serves),
-		cmocka_unit_test(files_are_read),                cmocka_unit_test(kernels_code_is_read),
+		cmocka_unit_test(ends_before_what_is_untouched),
+		cmocka_unit_test(ends_before_what_nobody_serves),
+		cmocka_unit_test(files_are_read),
+		cmocka_unit_test(kernels_code_is_read),
 		cmocka_unit_test(who_is_gone_has_no_memory),
 	};
 

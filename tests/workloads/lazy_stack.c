@@ -19,7 +19,7 @@
 #define PAGE 4096ul
 #define FAR  (4 * PAGE)
 
-static uintptr_t inner, outer; /* addresses on the lazy thread's stack, between which nothing is left in the end */
+static uintptr_t inner, outer;   /* addresses on the lazy thread's stack, between which nothing is left in the end */
 static volatile int waits, over; /* never over */
 
 __attribute__((noinline)) static void lazy_wait(void)
