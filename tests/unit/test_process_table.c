@@ -559,7 +559,7 @@ static void test_learned_code_that_cannot_be_read(void **state)
 				  .length = 32,
 				  .rule = { .cfa_kind = SO_CFA_REG, .cfa_reg = SO_REG_RSP, .cfa_off = 24 } };
 	const struct effect_rows rows = { .rows = &row, .n = 1 };
-	void *code = mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *code = mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	struct world *w = *state;
 	struct process *p = add(w, getpid(), 0);
 	struct learned_mapping *learned;
@@ -654,6 +654,7 @@ static void test_learning_goes_on(void **state)
 		assert_ptr_not_equal(code, MAP_FAILED);
 		code += PAGE;
 		assert_int_equal(mprotect(code, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
+		*code = 0x90; /* what was never touched is not read */
 		learned = process__learned(p, (uintptr_t)code, (uintptr_t)code + PAGE);
 		assert_int_equal(learned_code__add(&learned->code, &rows), 0);
 		assert_int_equal(process_table__publish_learned(w->table, p, learned), 0);
