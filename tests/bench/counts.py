@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """make bench-check: what stakeout's own work takes, in counts that do not depend on the machine's speed or load, against
 those kept in counts.json: instructions (by valgrind) of reading, sorting and comparing profiles of fixed content, and

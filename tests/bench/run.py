@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """make bench: stakeout beside the profilers that are installed, on the same targets. Nothing here passes or fails."""
 import argparse

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Runs stakeout on other kernels: boots each under qemu's software emulation with this build in its initramfs,
 records two workloads there, once with the mechanisms that stakeout chooses and once with chained programs, times the calls

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Runs stakeoutd as the service that its unit makes of it: boots Debian 12 with systemd under qemu's software
 emulation, with what `make dist` packs installed and the unit enabled, and has guest_checks.py look there at what becomes
