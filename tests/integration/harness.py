@@ -304,6 +304,14 @@ def cpu_seconds(pid):
     return total_ns / 1e9
 
 
+def first_line(pipe):
+    """Nothing behind it is read, which communicate() would not find in the pipe's buffer."""
+    line = b""
+    while not line.endswith(b"\n") and (byte := os.read(pipe.fileno(), 1)):
+        line += byte
+    return line
+
+
 class Target:
     """A running workload."""
 
@@ -312,7 +320,7 @@ class Target:
         self.pid = self.process.pid
         self.head = b""
         if ready:
-            self.head = self.process.stdout.readline()
+            self.head = first_line(self.process.stdout)
             assert self.head == b"ready\n", f"{argv} said {self.head!r}: {self.process.stderr.read()!r}"
         if comm:
             self.pid = descendant(self.pid, comm)
@@ -322,6 +330,11 @@ class Target:
         out, err = self.process.communicate(timeout=seconds)
         assert self.process.returncode == 0, f"the target ended with {self.process.returncode}: {err!r}"
         return (self.head + out).decode()
+
+    def end(self):
+        """Asks it to finish, as split does on SIGTERM; its output."""
+        self.process.terminate()
+        return self.finish()
 
 
 def start(name, *arguments, **options):

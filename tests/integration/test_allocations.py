@@ -546,11 +546,10 @@ def test_a_process_that_keeps_its_lock():
     assert not problem(), problem()
 
 
-@alone
 def test_kill_9_leaves_nothing():
     target, leftovers, daemon = Program("script"), Leftovers(), Daemon()
     begun(daemon, target.pid)
-    leftovers.look()
+    leftovers.look(daemon.process.pid)
     assert leftovers.brought["link"], "nothing was attached"
     os.kill(daemon.process.pid, signal.SIGKILL)
     daemon.process.wait()

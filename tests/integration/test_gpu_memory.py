@@ -16,7 +16,6 @@ from harness import (
     Daemon,
     Skip,
     Target,
-    alone,
     need_tool,
     parse_folded,
     run,
@@ -29,7 +28,7 @@ from harness import (
     workload,
 )
 from pprof_message import Message
-from test_safety import Leftovers
+from test_safety import Leftovers, bpf_objects, held_by
 
 LEAK_S = 60 if LONG else 15
 BEFORE = 5 * 1000000  # of each device, allocated before anybody looks
@@ -319,12 +318,11 @@ def test_files_and_views():
     program.end()
 
 
-@alone
 def test_kill_9_leaves_nothing():
     program, leftovers, daemon = Program("leak", 2), Leftovers(), Daemon()
     attach(daemon, program.pid)
     wait_until(lambda: report(daemon, program.pid)["devices"], "allocations to be seen")
-    leftovers.look()
+    leftovers.look(daemon.process.pid)
     assert leftovers.brought["link"], "nothing was attached"
     os.kill(daemon.process.pid, signal.SIGKILL)
     daemon.process.wait()
@@ -335,18 +333,19 @@ def test_kill_9_leaves_nothing():
     program.end()
 
 
-@alone
 def test_nothing_is_left_when_nobody_asks():
     """Probes and maps go with the target."""
     program, daemon = Program("leak", 2), Daemon()
     # What is loaded once stays.
     daemon.request("DELETE", f"/v1/targets/{attach(daemon, program.pid)}")
-    before = Leftovers().before
+    need_tool("bpftool")
+    pid = daemon.process.pid
+    before = held_by(pid)
     target = attach(daemon, program.pid)
     wait_until(lambda: report(daemon, program.pid)["devices"], "allocations to be seen")
-    now = Leftovers().before
-    assert len(now["map"] - before["map"]) >= 3, (now, before)
+    more = {kind: ids - before[kind] for kind, ids in held_by(pid).items()}
+    assert len(more["map"]) >= 3, (more, before)
     daemon.request("DELETE", f"/v1/targets/{target}")
     for kind in ("link", "map"):
-        wait_until(lambda kind=kind: not Leftovers().before[kind] - before[kind], f"each {kind} to go")
+        wait_until(lambda kind=kind: held_by(pid)[kind] <= before[kind] and not more[kind] & bpf_objects(kind), f"each {kind} to go")
     program.end()

@@ -14,7 +14,6 @@ from harness import (
     STAKEOUT,
     Daemon,
     Target,
-    alone,
     long,
     need_module,
     need_tool,
@@ -31,7 +30,7 @@ from harness import (
 )
 from pprof_message import Message
 from strangers import NOBODY, ask_as, become
-from test_safety import Leftovers
+from test_safety import Leftovers, bpf_objects, held_by
 from test_stuck import hang, hanging, tell
 
 # What a fresh program needs once, as its first blocks of memory, is over then.
@@ -486,7 +485,6 @@ def test_a_process_that_hangs():
     grower.end()
 
 
-@alone
 def test_kill_9_leaves_nothing():
     grower = cpp("leak", 5)
     leftovers = Leftovers()
@@ -498,7 +496,7 @@ def test_kill_9_leaves_nothing():
         text=True,
     )
     wait_until(lambda: any(t["state"] == "sampling" for t in daemon.request("GET", "/v1/targets")), "sampling")
-    leftovers.look()
+    leftovers.look(daemon.process.pid)
     assert leftovers.brought["link"], "nothing was attached"
     os.kill(daemon.process.pid, signal.SIGKILL)
     daemon.process.wait()
@@ -510,19 +508,20 @@ def test_kill_9_leaves_nothing():
     grower.end()
 
 
-@alone
 def test_nothing_runs_when_nobody_asks():
     """The tracepoints are taken away with the last target that is watched so."""
     grower = cpp("leak", 5)
     daemon = Daemon()
-    before = Leftovers().before["link"]
+    need_tool("bpftool")
+    pid = daemon.process.pid
+    before = held_by(pid)["link"]
     target = daemon.request("POST", "/v1/targets", {"pid": grower.pid, "rate_hz": 19}, expect=201)["id"]
-    links = Leftovers().before["link"] - before
+    links = held_by(pid)["link"] - before
     daemon.request("DELETE", f"/v1/targets/{target}")
     target = daemon.request("POST", "/v1/targets", {"pid": grower.pid, "rate_hz": 19, "memory": True}, expect=201)["id"]
-    more = Leftovers().before["link"] - before
+    more = held_by(pid)["link"] - before
     # Three tracepoints: page faults of either mode, and pages.
     assert len(more) == len(links) + 3, (links, more)
     daemon.request("DELETE", f"/v1/targets/{target}")
-    wait_until(lambda: not Leftovers().before["link"] - before, "the links to go")
+    wait_until(lambda: held_by(pid)["link"] <= before and not more & bpf_objects("link"), "the links to go")
     grower.end()

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The target does not notice, and nothing stays behind, however a recording ends."""
+import contextlib
 import glob
 import json
 import os
+import re
 import signal
 import subprocess
+import sys
 import time
 
 from harness import (
-    LONG,
     SANITIZED,
     Daemon,
     Recorder,
     Skip,
-    alone,
     children_of,
     comm_of,
     long,
@@ -26,6 +27,8 @@ from harness import (
     wait_until,
 )
 
+ARRAY_OF_MAPS = 12  # BPF_MAP_TYPE_ARRAY_OF_MAPS
+
 
 def bpf_objects(kind):
     """Ids of the kernel's BPF programs, maps or links. bpftool fails where one goes away while it lists them."""
@@ -37,25 +40,39 @@ def bpf_objects(kind):
     return {entry["id"] for entry in json.loads(wait_until(listed, f"bpftool {kind} list").stdout or "[]")}
 
 
-def all_objects():
-    return {kind: bpf_objects(kind) for kind in ("prog", "link", "map")}
+def held_by(pid):
+    """Ids of the BPF objects that a process has open, and of the maps in its arrays of maps."""
+    found = {"prog": set(), "link": set(), "map": set()}
+    for path in glob.glob(f"/proc/{pid}/fdinfo/*"):
+        with contextlib.suppress(OSError), open(path, encoding="ascii", errors="replace") as f:
+            text = f.read()
+            for kind, number in re.findall(r"^(prog|link|map)_id:\s+(\d+)$", text, re.MULTILINE):
+                found[kind].add(int(number))
+            if re.search(rf"^map_type:\s+{ARRAY_OF_MAPS}$", text, re.MULTILINE):
+                found["map"] |= maps_in(re.search(r"^map_id:\s+(\d+)$", text, re.MULTILINE)[1])
+    return found
+
+
+def maps_in(number):
+    dump = subprocess.run([need_tool("bpftool"), "-j", "map", "dump", "id", number], capture_output=True)
+    entries = json.loads(dump.stdout) if dump.returncode == 0 else []
+    values = [bytes(int(byte, 16) for byte in entry["value"]) for entry in entries if isinstance(entry.get("value"), list)]
+    return {int.from_bytes(value, sys.byteorder) for value in values}
 
 
 class Leftovers:
-    """What a recording brought into the kernel, to see that it goes again."""
+    """What a daemon has in the kernel, to see that it goes with it; other tests' daemons have theirs meanwhile."""
 
     def __init__(self):
         need_bpf()
         need_tool("bpftool")
-        self.before = all_objects()
         self.brought = None
 
-    def look(self):
+    def look(self, pid):
         """Waits for programs and maps, and for links, which come last where there are any."""
 
         def brought():
-            now = all_objects()
-            self.brought = {kind: now[kind] - self.before[kind] for kind in now}
+            self.brought = held_by(pid)
             return self.brought["prog"] and self.brought["map"]
 
         wait_until(brought, "programs and maps of the recording")
@@ -64,8 +81,7 @@ class Leftovers:
 
     def check_gone(self):
         def left():
-            now = all_objects()
-            return {kind: now[kind] & self.brought[kind] for kind in now if now[kind] & self.brought[kind]}
+            return {kind: ids for kind, brought in self.brought.items() if (ids := brought & bpf_objects(kind))}
 
         wait_until(lambda: not left(), "the kernel's BPF objects to go", step=0.2)
 
@@ -76,61 +92,60 @@ def private_daemon(client_pid):
     )
 
 
-def private_sockets():
-    return set(glob.glob("/tmp/stakeout-??????") + glob.glob("/run/stakeout-??????"))
+def private_socket(daemon_pid):
+    with open(f"/proc/{daemon_pid}/cmdline", "rb") as f:
+        words = f.read().split(b"\0")
+    return words[words.index(b"--socket") + 1].decode()
 
 
-@alone
 def test_kill_9_of_the_private_daemon():
     leftovers = Leftovers()
-    target = start("split", 8)
+    target = start("split", 600)
     recorder = Recorder(target.pid)
     daemon = private_daemon(recorder.process.pid)
-    leftovers.look()
+    leftovers.look(daemon)
     os.kill(daemon, signal.SIGKILL)
     recording = recorder.wait(expect=None)
     assert recording.rc == 1, recording.rc
     one_clear_line("\n".join(line for line in recording.stderr.splitlines() if line.startswith("stakeout")))
     leftovers.check_gone()
-    assert target.finish() == start("split", 0.2).finish()
+    assert target.end() == start("split", 0.2).finish()
 
 
-@alone
 def test_kill_9_of_the_client():
     leftovers = Leftovers()
-    target = start("split", 8)
+    target = start("split", 600)
     recorder = Recorder(target.pid)
     daemon = private_daemon(recorder.process.pid)
-    leftovers.look()
+    leftovers.look(daemon)
     recorder.process.kill()
     wait_until(lambda: comm_of(daemon) != "stakeoutd" or "zombie" in status_of(daemon)["State"], "its daemon's end")
     leftovers.check_gone()
-    assert target.finish() == start("split", 0.2).finish()
+    assert target.end() == start("split", 0.2).finish()
 
 
-@alone
 def test_kill_9_of_the_daemon():
     leftovers = Leftovers()
-    target = start("split", 10)
+    target = start("split", 600)
     daemon = Daemon()
     daemon.client("attach", "-p", str(target.pid))
-    leftovers.look()
+    leftovers.look(daemon.process.pid)
     daemon.process.kill()
     leftovers.check_gone()
-    assert target.finish() == start("split", 0.2).finish()
+    assert target.end() == start("split", 0.2).finish()
 
 
-@alone
 def test_normal_end_leaves_nothing():
     leftovers = Leftovers()
-    sockets = private_sockets()
     target = start("split", 600)
     recorder = Recorder(target.pid, duration=3)
-    private_daemon(recorder.process.pid)
-    leftovers.look()
+    daemon = private_daemon(recorder.process.pid)
+    folder = os.path.dirname(private_socket(daemon))
+    assert re.fullmatch("/(tmp|run)/stakeout-.{6}", folder) and os.path.isdir(folder), folder
+    leftovers.look(daemon)
     recorder.wait()
     leftovers.check_gone()
-    assert private_sockets() <= sockets, private_sockets() - sockets
+    assert not os.path.exists(folder)
 
 
 def snapshot(pid):
@@ -145,7 +160,7 @@ def snapshot(pid):
 
 
 def test_target_notices_nothing():
-    target = start("split", 12)
+    target = start("split", 600)
     before = snapshot(target.pid)
     recorder = Recorder(target.pid, duration=2)
     states = set()
@@ -158,18 +173,21 @@ def test_target_notices_nothing():
     recorder.wait().check_complete()
     assert snapshot(target.pid) == before
     assert states <= {"R", "S"}, f"states seen: {states}"
-    assert target.finish() == start("split", 0.2).finish()
+    assert target.end() == start("split", 0.2).finish()
 
 
 def test_output_is_the_same():
     """Programs that check their own results give the same ones when watched."""
-    daemon = Daemon()
+    daemon, watched = Daemon(), {}
     for name in ("cpp_sim", "signals", "realign", "forker", "unmapper", "switcher"):
         kind = ("normal",) if name == "signals" else ()
-        watched = start(name, *kind, 4 if LONG else 3)
-        body = {"pid": watched.pid, "rate_hz": 4999, "keep": True}
+        target = start(name, *kind, 4)
+        body = {"pid": target.pid, "rate_hz": 4999, "keep": True}
         path = f"/v1/targets/{daemon.request('POST', '/v1/targets', body, expect=201)['id']}"
-        assert watched.finish() == start(name, *kind, 0.3).finish(), name
+        watched[name] = kind, target, path
+    for name, (kind, target, path) in watched.items():
+        said, expected = target.finish(), start(name, *kind, 0.3).finish()
+        assert said == expected, (name, said, expected)
         wait_until(lambda at=path: daemon.request("GET", at)["state"] == "ended", f"the end of {name}")
         stats = daemon.request("GET", path + "/stats")
         cut, lost = (sum(stats[kind].values()) for kind in ("truncated", "lost"))

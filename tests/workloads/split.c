@@ -3,9 +3,13 @@
  * A known split of CPU time: 50 % below split_fifty, 30 % below split_thirty, 20 % below split_twenty. All three
  * call the same function for the same number of rounds, so the shares follow from the number of calls. The calls
  * come in bags of ten, 5 + 3 + 2, each bag in a random order, so that no sampling period can run in step with
- * them. Usage: split [seconds] [rounds a call]
+ * them. Usage: split [seconds] [rounds a call]; ends early on SIGTERM.
  */
+#include <signal.h>
+
 #include "work.h"
+
+static volatile sig_atomic_t ended;
 
 FRAME uint64_t split_kernel(uint64_t x, unsigned rounds)
 {
@@ -50,14 +54,21 @@ FRAME uint64_t split_bag(uint64_t *order, unsigned rounds)
 	return sum;
 }
 
+static void on_term(int number)
+{
+	(void)number;
+	ended = 1;
+}
+
 int main(int argc, char **argv)
 {
 	double deadline = work__deadline_s(argc, argv, 1, 10);
 	unsigned rounds = argc > 2 ? (unsigned)atoi(argv[2]) : 20000;
 	uint64_t order = (uint64_t)time(NULL) * 2 + 1, first = 0;
 
+	signal(SIGTERM, on_term);
 	work__ready();
-	while (work__now_s() < deadline)
+	while (!ended && work__now_s() < deadline)
 		work__same(&first, split_bag(&order, rounds));
 	return work__done(first);
 }
