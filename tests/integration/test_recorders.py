@@ -30,13 +30,13 @@ from pprof_message import fields, varint
 
 def interrupted(with_signal):
     target = start("split", 600)
-    recorder = Recorder(target.pid, duration=40)
+    recorder = Recorder(target.pid, duration=250)
     before = cpu_seconds(target.pid)
-    wait_until(lambda: cpu_seconds(target.pid) > before + 2, "two seconds of the target's work")
+    wait_until(lambda: cpu_seconds(target.pid) > before + 2, "two seconds of the target's work", seconds=200)
     recorder.process.send_signal(with_signal)
     recording = recorder.wait().check_complete()
     assert recording.count("split_kernel") > 0.2 * recording.samples, recording.samples
-    assert recording.stats["duration_s"] < recording.wall_s < 40, (recording.wall_s, recording.stats)
+    assert recording.stats["duration_s"] < recording.wall_s < 250, (recording.wall_s, recording.stats)
     return recording
 
 
