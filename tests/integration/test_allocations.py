@@ -41,8 +41,8 @@ from test_safety import Leftovers
 from test_stuck import hang, hanging
 
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
-ROUNDS = 12
-LEAK_S = 60 if LONG else 20
+ROUNDS = 8
+LEAK_S = 60 if LONG else 14
 PACE_S = 0.3  # between two rounds: their calls are within the budget
 
 
@@ -200,7 +200,7 @@ def mimalloc_of(daemon, program):
     return sum(k["allocated_bytes"] for k in report(daemon, program.pid)["allocators"] if k["allocator"] == "mimalloc")
 
 
-PYTHON_ROUNDS = 8
+PYTHON_ROUNDS = 5
 PYTHON_PROGRAM = """
 import ctypes, itertools, sys
 api = ctypes.pythonapi
@@ -285,7 +285,7 @@ def answer_of(client):
 @timeout(200)
 def test_a_leak_is_named_and_a_steady_program_is_not():
     leak, steady, daemon = Program("leak", 4), Program("steady", 4), Daemon()
-    clients = [look(daemon, program.pid, 20) for program in (leak, steady)]
+    clients = [look(daemon, program.pid, LEAK_S) for program in (leak, steady)]
     leaking, steadily = [answer_of(client) for client in clients]
     assert leaking["verdict"] == "growing", leaking
     assert leaking["line"].startswith("keep_block"), leaking

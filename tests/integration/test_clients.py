@@ -75,13 +75,13 @@ def test_prometheus_scrapes_and_answers_queries():
     name = "stakeout_cuda_call_duration_seconds"
 
     def rates():
-        calls = prometheus.one(f"rate({name}_count{launches}[10s])")
+        calls = prometheus.one(f"rate({name}_count{launches}[5s])")
         return calls if calls and prometheus.one(f"stakeout_target_samples_total{selector}") else None
 
     calls = wait_until(rates, "two scrapes with calls", step=0.5)
     # The program launches 500 a second by its own clock; Prometheus extrapolates between scrapes.
     wait_until(lambda: 400 < (rates() or 0) < 600, f"a rate of 500 launches a second ({calls} first)", step=0.5)
-    quantile = prometheus.one(f"histogram_quantile(0.5, sum by (le) (rate({name}_bucket{launches}[10s])))")
+    quantile = prometheus.one(f"histogram_quantile(0.5, sum by (le) (rate({name}_bucket{launches}[5s])))")
     assert quantile and 1e-7 < quantile < 1e-3, quantile
     seconds = prometheus.query(f"sum by (category) (stakeout_target_category_cpu_seconds_total{selector})")
     assert seconds and sum(seconds.values()) > 0, prometheus.query('{__name__=~"stakeout_.*category.*"}')

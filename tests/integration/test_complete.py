@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 from harness import (
+    LONG,
     PYTHON,
     Skip,
     Target,
@@ -121,7 +122,7 @@ def test_vdso():
 
 
 def record_vfork():
-    recording = record(start("vfork", 600).pid, duration=4).check_totals()
+    recording = record(start("vfork", 600).pid, duration=4 if LONG else 2).check_totals()
     assert recording.count("main", "vfork_once", "vfork_child_work", comm="vfork") > 0
     assert recording.count("main", "spawn_once", comm="vfork") > 0
     return recording, {stack: n for stack, n in recording.stacks.items() if stack[0] == "vfork"}
@@ -235,7 +236,7 @@ def test_pytorch_with_generated_code():
 def distribution_program(argv):
     """A program as Debian ships it, which must run for long enough."""
     need_bpf()
-    return record(Target(argv, ready=False).pid, duration=3).check_complete()
+    return record(Target(argv, ready=False).pid, duration=2).check_complete()
 
 
 @long
@@ -274,7 +275,7 @@ def test_debian_ripgrep():
     need_bpf()
     shell = f"while :; do {search} --no-ignore -c '(a.*b.*c.*){{5}}' /usr/lib /usr/share >/dev/null; done"
     target = Target(["sh", "-c", shell], ready=False, comm="rg")
-    record(target.pid, duration=4).check_complete()
+    record(target.pid, duration=2).check_complete()
 
 
 # Files that are not where the memory map says.

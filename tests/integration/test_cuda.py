@@ -440,7 +440,7 @@ def test_kernels_by_their_host_stubs():
 def kernels_of_old_handles_are_named(name):
     """They were made before watching began."""
     daemon = Daemon()
-    target = program(name, "-d", 10)
+    target = program(name, "-d", 5)
     go(target)
     time.sleep(0.5)
     watch = watch_all(daemon, target)

@@ -29,7 +29,8 @@ def test_attach_list_folded_detach():
     daemon = Daemon()
     target = start("split", 600)
     daemon.client("attach", "-p", str(target.pid), "-r", "499")
-    time.sleep(2)
+    samples = lambda: sum(t["samples"] for t in daemon.request("GET", "/v1/targets"))
+    wait_until(lambda: samples() > 200, "samples")
     listed = daemon.client("list").stdout
     assert str(target.pid) in listed and "split" in listed, listed
     stacks = parse_folded(daemon.client("folded", "-p", str(target.pid)).stdout)
@@ -238,7 +239,7 @@ def test_corrupt_cache_is_rebuilt():
             with open(path, "wb") as f:
                 f.write(damage(content))
         daemon = Daemon("--cache-dir", cache)
-        recording = daemon.record(target.pid, duration=1).check_complete(least=20)
+        recording = daemon.record(target.pid, duration=0.4).check_complete(least=20)
         inside = recording.count("main", "split_bag", "split_kernel")
         assert inside > recording.samples / 2, f"damage {number}: {recording.examples('')}"
         assert daemon.stop() == 0, daemon.log()

@@ -132,7 +132,7 @@ def test_what_a_window_has_no_room_for_is_told():
     daemon = Daemon("--generation-bytes", "4096", "--store", temporary_dir(), "--window", "2")
     target = Target([PYTHON, script("py_logging_training.py"), "600", "0.5"])
     made = watched(daemon, target.pid)
-    for _ in range(40):  # each draws in what was sampled
+    for _ in range(25):  # each draws in what was sampled
         daemon.request("GET", f"/v1/targets/{made['id']}/stats")
         time.sleep(0.2)
     daemon.request("POST", f"/v1/targets/{made['id']}/stop")

@@ -249,8 +249,7 @@ def test_libraries_that_come_later():
             answer = report(daemon, pid)
             return answer["devices"] and sum(d["allocations"] for d in answer["devices"]) > 10
 
-        time.sleep(4)
-        assert kept(), program.pid
+        wait_until(kept, f"what process {program.pid} allocates", step=0.5)
         answer = report(daemon, program.pid)
         assert any(line["line"].startswith("cache_result ") for line in answer["lines"]), answer
         [device] = answer["devices"]
@@ -262,11 +261,10 @@ def test_what_cannot_be_watched_is_said():
     """No PyTorch, and one that is too old."""
     plain, daemon = start("split", 600), Daemon()
     old = Program("script", library=os.path.join(workload("torch_old"), "libc10.so"))
-    done = run([STAKEOUT, "--socket", daemon.socket, "memory", "-p", plain.pid, "--gpu", "-d", 60])
-    assert done.returncode == 1 and "PyTorch is not loaded" in done.stderr, done.stderr
-    assert "no CUDA library in it either" in done.stderr, done.stderr
-    done = run([STAKEOUT, "--socket", daemon.socket, "memory", "-p", old.pid, "--gpu", "-d", 60])
-    assert done.returncode == 1 and "before 1.9" in done.stderr, done.stderr
+    clients = [look(daemon, pid, 60) for pid in (plain.pid, old.pid)]
+    for client, words in zip(clients, (["PyTorch is not loaded", "no CUDA library in it either"], ["before 1.9"])):
+        _, said = client.communicate(timeout=120)
+        assert client.returncode == 1 and all(word in said for word in words), said
     target = daemon.request("POST", "/v1/targets", {"pid": plain.pid}, expect=201)["id"]
     answer = daemon.request("GET", f"/v1/targets/{target}/gpu-memory", expect=409)
     assert "without" in answer["error"], answer

@@ -12,7 +12,7 @@ from test_history import Historian
 from test_memory import Grower
 
 RATE = 4  # MB a second
-LEAK_S = 12
+LEAK_S = 10
 
 
 def memory_of(daemon, pid, *arguments):
