@@ -8,7 +8,7 @@ import subprocess
 from harness import Daemon, Target, need_tool, temporary_dir, timeout, wait_until
 from users import ALICE, MALLORY, as_user, program, start_as
 
-FUNCTIONS = 600
+FUNCTIONS = 1000
 NAME_BYTES = 2000
 
 

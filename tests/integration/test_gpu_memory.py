@@ -30,7 +30,7 @@ from harness import (
 from pprof_message import Message
 from test_safety import Leftovers, bpf_objects, held_by
 
-LEAK_S = 60 if LONG else 15
+LEAK_S = 60 if LONG else 12
 BEFORE = 5 * 1000000  # of each device, allocated before anybody looks
 
 

@@ -127,7 +127,7 @@ def test_a_standstill():
     (first,) = daemon.wait_for(1)
     assert first["why"].startswith("it used less than 2 % of a CPU for "), first
     assert first["last_s"] == 5, first
-    time.sleep(4)
+    time.sleep(3)
     assert len(daemon.incidents()) == 1
     os.kill(target.pid, signal.SIGCONT)
     time.sleep(3)

@@ -35,7 +35,7 @@ from test_stuck import hang, hanging, tell
 
 # What a fresh program needs once, as its first blocks of memory, is over then.
 SETTLED_S = 1.0
-LEAK_S = 60 if LONG else 15
+LEAK_S = 60 if LONG else 12
 
 
 class Grower:
@@ -179,7 +179,7 @@ def test_sums_are_those_of_smaps():
         for g in growers
     ]
     before = [g.anonymous() for g in growers]
-    time.sleep(8)
+    time.sleep(5)
     after = [g.anonymous() for g in growers]
     for grower, target, first, last in zip(growers, ids, before, after):
         path = os.path.join(temporary_dir(), "memory.pb.gz")
@@ -197,7 +197,7 @@ def test_sums_are_those_of_smaps():
 
 @timeout(200)
 def test_files_and_shared_memory_are_told_apart():
-    shared, file = look([python("shared", 2), python("file", 2)], 8)
+    shared, file = look([python("shared", 2), python("file", 2)], 6)
     for (answer, truth), which in ((shared, "shared"), (file, "file")):
         check_no_leak(answer)
         assert_near(answer[f"{which}_bytes_per_s"], truth[0], 0.15, which)
@@ -210,7 +210,7 @@ def test_files_and_shared_memory_are_told_apart():
 def test_children_are_followed():
     target = start_script("py_memory.py", "child", 1, stdin=subprocess.PIPE)
     time.sleep(SETTLED_S)
-    answer = json.loads(Daemon().client("memory", "-p", target.pid, "-d", 8, "--json").stdout)
+    answer = json.loads(Daemon().client("memory", "-p", target.pid, "-d", 5, "--json").stdout)
     assert answer["verdict"] == "growing", answer
     assert answer["line"].startswith("keep_records (py_memory.py:"), answer["line"]
     target.process.kill()

@@ -32,7 +32,7 @@ from harness import (
 )
 from pprof_message import Message
 
-RECORD_S = 4
+RECORD_S = 3
 SLACK_NS = 50e6
 # Distances between looks are uniform from a half to three halves of their mean, so that N looks are worth N / (1 + 1/12).
 WORTH = 12 / 13
