@@ -111,7 +111,7 @@ class Life:
 
 
 @timeout(120 + 20 * KILLS)
-@alone
+@(alone if LONG else lambda test: test)  # WRITING_S
 def test_kills_at_random_moments():
     need_bpf()
     store = os.path.join(temporary_dir(), "store")

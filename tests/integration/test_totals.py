@@ -253,14 +253,22 @@ def test_without_bpf_loop():
     """The unwinder for kernels that have no bpf_loop gives the same stacks."""
     daemon, recorders = Daemon("--force-tail-calls"), []
     for name, arguments, frame in (
-        ("split", (30,), "split_kernel"),
-        ("deep", (30, 600), "deep_leaf"),
-        ("signals", ("alt", 30), "handler_leaf"),
-        ("realign", (30,), "realign_leaf"),
-        ("threads", (30, 2), "thread_burn"),
+        ("split", (600,), "split_kernel"),
+        ("deep", (600, 600), "deep_leaf"),
+        ("signals", ("alt", 600), "handler_leaf"),
+        ("realign", (600,), "realign_leaf"),
+        ("threads", (600, 2), "thread_burn"),
     ):
         pid = start(name, *arguments).pid
-        recorders.append((name, frame, Recorder(pid, duration=3, global_options=("--socket", daemon.socket))))
+        recorders.append((name, frame, Recorder(pid, duration=90, global_options=("--socket", daemon.socket))))
+
+    def sampled():
+        samples = [target["samples"] for target in daemon.request("GET", "/v1/targets")]
+        return len(samples) == len(recorders) and min(samples) > 100
+
+    wait_until(sampled, "samples of each")
+    for _, _, recorder in recorders:
+        recorder.process.send_signal(signal.SIGINT)
     for name, frame, recorder in recorders:
         recording = recorder.wait().check_complete()
         assert recording.count(frame) > 20, f"{name}: {recording.examples('')}"
