@@ -344,6 +344,10 @@ def test_nothing_is_left_when_nobody_asks():
     more = {kind: ids - before[kind] for kind, ids in held_by(pid).items()}
     assert len(more["map"]) >= 3, (more, before)
     daemon.request("DELETE", f"/v1/targets/{target}")
+
+    def gone(kind):
+        return held_by(pid)[kind] <= before[kind] and not more[kind] & bpf_objects(kind)
+
     for kind in ("link", "map"):
-        wait_until(lambda kind=kind: held_by(pid)[kind] <= before[kind] and not more[kind] & bpf_objects(kind), f"each {kind} to go")
+        wait_until(lambda kind=kind: gone(kind), f"each {kind} to go")
     program.end()

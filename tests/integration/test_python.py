@@ -514,7 +514,7 @@ def test_data_loader():
     """Eight DataLoader workers: the samples of each are below its own process."""
     need_module("torch")
     target = Target([PYTHON, script("py_loader.py"), "600", "8"])
-    recording = check_python(record(target.pid, duration=4, rate=499, extra=["-t"]).check_totals())
+    recording = check_python(record(target.pid, duration=6, rate=499, extra=["-t"]).check_totals())
     line = "Samples.__getitem__ (py_loader.py"
     items = collections.Counter()
     for stack, n in recording.stacks.items():

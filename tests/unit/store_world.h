@@ -82,7 +82,7 @@ static inline void store_world_reopen(struct store_world *w)
 	store_world_open(w);
 }
 
-/* In memory where there is room: syncing to a disk takes most of the time, and what a killed process leaves is the same. */
+/* In memory where there is room: syncing to a disk takes most of the time, and a killed process leaves the same. */
 static inline const char *store_world_parent(void)
 {
 	struct statvfs memory;
