@@ -246,7 +246,10 @@ def test_libraries_that_come_later():
     for program in (forked, late):
 
         def kept(pid=program.pid):
-            answer = report(daemon, pid)
+            done = daemon.client("memory", "-p", pid, "--gpu", "-d", 0.5, "--json", expect=None)
+            # Refused as long as there is no library.
+            assert done.returncode == 0 or "PyTorch is not loaded" in done.stderr, done.stderr
+            answer = json.loads(done.stdout or '{"devices": []}')
             return answer["devices"] and sum(d["allocations"] for d in answer["devices"]) > 10
 
         wait_until(kept, f"what process {program.pid} allocates", step=0.5)
