@@ -73,10 +73,15 @@ static int read_files(struct differing *d, struct so_error *err)
 {
 	const char *const *now = (const char *const *)d->now ?: d->base.list + 1;
 	int ret = diff_files__read(d->base.list, d->now ? d->base.n : 1, &d->selection, &d->base_files, err);
+	size_t without_lines = 0;
 
-	ret = ret ?: diff_files__side(&d->base_files, &d->selection, &d->sides.base, err);
 	ret = ret ?: diff_files__read(now, d->now ? diff_sides__count(now) : 1, &d->selection, &d->new_files, err);
-	return ret ?: diff_files__side(&d->new_files, &d->selection, &d->sides.now, err);
+	ret = ret ?: diff_files__keep_common_lines(&d->base_files, &d->new_files, &without_lines, err);
+	ret = ret ?: diff_files__side(&d->base_files, &d->selection, &d->sides.base, err);
+	ret = ret ?: diff_files__side(&d->new_files, &d->selection, &d->sides.now, err);
+	if (!ret)
+		d->sides.base->without_lines = d->sides.now->without_lines = without_lines;
+	return ret;
 }
 
 static int run(const struct globals *globals, struct differing *d, struct so_error *err)

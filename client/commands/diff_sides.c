@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/diff/common_lines.h"
 #include "client/session/past.h"
 #include "client/session/session.h"
 
@@ -75,6 +76,24 @@ int diff_files__read(const char *const *paths, size_t n, const struct diff_selec
 		return ret;
 	*out = *files;
 	*files = (struct diff_files){ .n = 0 };
+	return 0;
+}
+
+int diff_files__keep_common_lines(struct diff_files *base, struct diff_files *now, size_t *n, struct so_error *err)
+{
+	_cleanup_(common_lines) struct common_lines common = { .functions = { 0 } };
+	const struct diff_files *sides[] = { base, now };
+	int ret = 0;
+
+	for (size_t side = 0; side < 2; side++)
+		for (size_t i = 0; !ret && i < sides[side]->n; i++)
+			ret = common_lines__note(&common, sides[side]->files[i].profile);
+	if (ret)
+		return so_err(err, ret, "out of memory");
+	for (size_t side = 0; side < 2; side++)
+		for (size_t i = 0; i < sides[side]->n; i++)
+			common_lines__apply(&common, sides[side]->files[i].profile);
+	*n = common.functions.n_keys;
 	return 0;
 }
 

@@ -101,11 +101,12 @@ json_t *compare__json(const struct comparison *c)
 			json_decref(rows);
 			return NULL;
 		}
-	json = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:I}", "verdict", verdicts[c->verdict], "per",
+	json = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I}", "verdict", verdicts[c->verdict], "per",
 			 compare_unit__name(c->unit), "sentence", sentence(compare__verdict, c), "leading",
 			 sentence(compare__leading, c), "known_by", sentence(caveat, c), "base",
 			 side_json(c->base, c->blocks[0]), "new", side_json(c->now, c->blocks[1]), "tested",
-			 (json_int_t)c->n_tested, "different", (json_int_t)c->n_significant);
+			 (json_int_t)c->n_tested, "different", (json_int_t)c->n_significant, "functions_without_lines",
+			 (json_int_t)c->now->without_lines);
 	if (!json)
 		json_decref(rows);
 	if (!json || json_object_set_new(json, "rows", rows) ||

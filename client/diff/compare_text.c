@@ -194,6 +194,12 @@ static int print(const struct printing *p)
 			"%sRows are shares of the whole: steps are not known on both sides, so neither is said to be "
 			"faster (record --timeline --step FUNCTION; or --per second, --per run)\n",
 			p->markdown ? "\n" : "");
+	if (c->now->without_lines)
+		fprintf(p->out,
+			"%sSource lines and inlined functions of %zu native function%s are not compared: one side "
+			"lacks "
+			"them, as there was no time to read their debug information\n",
+			p->markdown ? "\n" : "", c->now->without_lines, c->now->without_lines == 1 ? "" : "s");
 	ret = ret ?: print_tables(p);
 	if (!p->all && c->n > c->n_significant)
 		fprintf(p->out, "\n%zu rows without a difference are left out (-v shows them)\n",

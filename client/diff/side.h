@@ -76,13 +76,14 @@ struct side {
 	struct side_row all;
 	double wall_ns, steps, step_ns;
 	enum side_measure measure;
-	char *value;      /* of SIDE_COUNT: what is counted, "samples" */
-	char *program;    /* the thread name with most samples; "" where none has one */
-	char *event;      /* CUDA calls of which kind; "" for samples */
-	double rate_hz;   /* of samples; 0: not known, or several */
-	double left_out;  /* the share of the largest row that a baseline had no room for; 0: it has all */
-	size_t processes; /* that have samples */
-	double runnable;  /* of all.amount, of SIDE_WALL: that threads waited for a CPU; negative: not known */
+	char *value;          /* of SIDE_COUNT: what is counted, "samples" */
+	char *program;        /* the thread name with most samples; "" where none has one */
+	char *event;          /* CUDA calls of which kind; "" for samples */
+	double rate_hz;       /* of samples; 0: not known, or several */
+	double left_out;      /* the share of the largest row that a baseline had no room for; 0: it has all */
+	size_t processes;     /* that have samples */
+	size_t without_lines; /* native functions that are compared as a whole: one side lacks their source lines */
+	double runnable;      /* of all.amount, of SIDE_WALL: that threads waited for a CPU; negative: not known */
 };
 
 struct side_input {

@@ -22,7 +22,8 @@ def message(*fields):
 
 
 class Pprof:
-    """Wall time. A frame is (function, file, line) or (function, module); a stack has the leaf first."""
+    """Wall time. A frame is (function, file, line) or (function, module), or a list [(function, file, line), …, module] of native
+    code, innermost inlined function first; a stack has the leaf first."""
 
     def __init__(self, *comments):
         self.strings, self.frames, self.mappings = {b"": 0}, {}, {}
@@ -41,7 +42,21 @@ class Pprof:
             self.body.append((3, message((1, self.mappings[module]), (2, 4096), (3, 8192), (5, self.string(module)))))
         return self.mappings[module]
 
+    def _native(self, parts, module, key):
+        """A location of a module, at an address of its own, with a line for each inlined function."""
+        number = self.frames[key] = len(self.frames) + 1
+        lines = []
+        for k, (function, file, line) in enumerate(parts):
+            name = number * 100 + k
+            self.body.append((5, message((1, name), (2, self.string(function)), (4, self.string(file)))))
+            lines.append((4, message((1, name), (2, line))))
+        self.body.append((4, message((1, number), (2, self._mapping(module)), (3, 4096 + number), *lines)))
+        return number
+
     def _frame(self, frame):
+        if isinstance(frame, list):
+            key = repr(frame)
+            return self.frames.get(key) or self._native(frame[:-1], frame[-1], key)
         if frame in self.frames:
             return self.frames[frame]
         number = self.frames[frame] = len(self.frames) + 1

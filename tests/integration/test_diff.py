@@ -9,6 +9,7 @@ import time
 from browser import Browser
 from harness import LONG, PYTHON, SOURCE_DIR, STAKEOUT, Daemon, long, need_bpf, need_module, one_clear_line, run, script, spawn
 from harness import temporary_dir, timeout
+from made_pprof import Pprof
 from made_program import make_program, record
 
 PAIRS = 100 if LONG else 12
@@ -361,6 +362,30 @@ def test_baseline_refuses_what_is_not_comparable():
 
 
 @timeout(600)
+def test_lines_that_one_side_lacks():
+    """Debug information that could not be read in time on one side is no change of the program."""
+    where = temporary_dir()
+    with_lines = [[("push", "vector.h", 40), ("advance", "sim.cpp", 12), "sim"], [("main", "sim.cpp", 90), "sim"]]
+    without = [[("advance", "", 0), "sim"], [("main", "sim.cpp", 90), "sim"]]
+    other = [[("draw", "draw.cpp", 7), "sim"], [("main", "sim.cpp", 91), "sim"]]
+    paths = []
+    for name, stack, comments in (("base", without, ["lines-missing=1"]), ("new", with_lines, [])):
+        made = Pprof(*comments)
+        for _ in range(60):
+            made.sample(stack, 1, pid=1, tid=1)
+            made.sample(other, 1, pid=1, tid=1)
+        paths.append(os.path.join(where, name + ".pb"))
+        made.write(paths[-1])
+    for pair in (paths, paths[::-1]):
+        answer = compare(*pair)
+        assert answer["different"] == 0 and answer["functions_without_lines"] == 1, answer
+        assert {r["name"] for r in answer["rows"] if r["kind"] == "function"} == {"advance (sim)", "draw (sim)"}, answer["rows"]
+        text = diff(*pair)
+        assert "of 1 native function are not compared: one side lacks them" in text and "push" not in text, text
+        # What both have is compared by line.
+        assert "draw.cpp" in diff(*pair, "-v")
+
+
 def test_a_real_program():
     """A loop that logs, and the same without it: named first."""
     need_bpf()
