@@ -110,7 +110,8 @@ int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool
 
 	if (!b)
 		return -ENOMEM;
-	source.kernel = s->info.kernel ? e->kernel_symbols : NULL;
+	source.kernel = s->info.kernel || wall ? e->kernel_symbols : NULL;
+	source.no_kernel = !s->info.kernel;
 	source.waited = e->waited_files;
 	source.timed = s->info.timed;
 	source.hasty = hasty;

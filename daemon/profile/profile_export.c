@@ -363,6 +363,15 @@ int profile_export__locations(struct profile_export *x, struct stack *stack, con
 	return 0;
 }
 
+size_t profile_export__drop_kernel(struct profile_export *x, const struct stack *stack, size_t n)
+{
+	const struct so_stack_record *r = &stack->record;
+	size_t first = r->n_kernel && FILE_FRAME_IS(stack->frames[r->n_user]) ? 1 : 0, kernel = r->n_kernel;
+
+	memmove(&x->locations[first], &x->locations[kernel], (n - kernel) * sizeof(x->locations[0]));
+	return n - kernel + first;
+}
+
 int64_t profile_export__time(const struct profile_source *source, const struct counter *c)
 {
 	if (!source->timed || !c->when_ns)

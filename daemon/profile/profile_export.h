@@ -26,6 +26,7 @@ struct profile_source {
 	const struct u64_table *hidden;           /* processes whose samples are left out, by number; NULL: none */
 	struct file_names *waited;                /* of files that threads wait for; NULL: stacks have none */
 	bool timed;                               /* samples have their times, since since_ns */
+	bool no_kernel;                           /* kernel frames say what a thread waits for, and are left out */
 	bool hasty; /* others wait: source lines that take long are left to a later profile */
 };
 
@@ -38,6 +39,11 @@ int profile_export__stack(struct profile_export *export, struct stack *stack, ui
 /* The numbers of a stack's frames in the builder, leaf first; borrowed until the next call. -ENOMEM. */
 int profile_export__locations(struct profile_export *export, struct stack *stack, const uint64_t **locations,
 			      size_t *n);
+/*
+ * Removes the kernel's frames from the last locations that were asked for, which were n; the file that is waited for
+ * stays. Returns how many are left.
+ */
+size_t profile_export__drop_kernel(struct profile_export *export, const struct stack *stack, size_t n);
 /* Whether the thread "held" or had "released" its interpreter's lock; NULL: it is none of Python's. */
 const char *profile_export__gil(const struct stack *stack);
 /* For labels->time_ns, of a counter. */

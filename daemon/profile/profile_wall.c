@@ -109,6 +109,10 @@ static int add_stack(struct wall *w, const struct counter *c, struct profile_lab
 	}
 	if (!n)
 		return add_nowhere(w, "[not seen]", c->count, labels);
+	if (w->source->no_kernel)
+		n = profile_export__drop_kernel(w->export, stack, n);
+	if (!n)
+		return add_nowhere(w, "[kernel]", c->count, labels);
 	return profile_builder__sample_values(w->builder, locations, n, values, labels);
 }
 

@@ -176,10 +176,10 @@ def logs_of(target):
     return json.loads(target.finish().splitlines()[-1])
 
 
-def watch(kind, duration=RECORD_S):
+def watch(kind, duration=RECORD_S, options=()):
     """A recording of a program, checked for what holds for each: threads that live on have all of their time."""
     target = program(kind)
-    path = record_wall(target.pid, duration)
+    path = record_wall(target.pid, duration, options)
     found = Waits(path, logs_of(target))
     threads = [tid for tid, log in found.logs.items() if log["pid"] == target.pid]
     return found.check_whole(target.pid, *threads).check_complete()
@@ -365,6 +365,14 @@ def test_page_fault():
     found.check_whole(tid)
     assert found.states(tid).keys() == {"page-fault"}, (found.states(tid), found.of(tid)[0].names())
     assert found.waits_for(tid)["line"].startswith("fault.<locals>.reads_memory (py_waits.py:"), found.waits_for(tid)
+
+
+def test_without_kernel_frames():
+    """What a thread waits for is known by them all the same."""
+    found = watch("places", 1, ["--no-kernel"])
+    assert {"pipe", "io-net", "child", "sleep", "poll", "signal"} <= set(found.states()), found.states()
+    folded = run([STAKEOUT, "render", found.path, "-f", "folded", "-o", "-"]).stdout
+    assert "sleeps" in folded and "_[k]" not in folded and "unknown" not in folded, folded
 
 
 def test_part_of_a_stack_that_nobody_serves():
