@@ -364,11 +364,19 @@ static json_t *gil_json(enum profile_gil gil)
 	return gil <= PROFILE_GIL_DISABLED ? json_null() : json_boolean(gil == PROFILE_GIL_HELD);
 }
 
+/* As Python calls it: no object of the module threading is on the main thread's stack. */
+static const char *name_of(const struct profile_sample *sample)
+{
+	if (sample->thread && *sample->thread)
+		return sample->thread;
+	return sample->tid == sample->pid && sample->gil != PROFILE_GIL_NONE ? "MainThread" : "";
+}
+
 json_t *dump_thread_json(const struct profile *profile, const struct dump_part *part,
 			 const struct profile_sample *sample)
 {
 	_cleanup_free_ char *comm = dump_clean(sample->comm), *state = dump_clean(sample->state),
-			    *name = dump_clean(sample->thread ?: "");
+			    *name = dump_clean(name_of(sample));
 
 	if (!comm || !state || !name)
 		return NULL;

@@ -44,6 +44,7 @@ def look_at_python_threads(pid):
     threads = threads_of(pid)
     assert len(threads) == 5, threads
     main = threads[pid]
+    assert main["thread"] == "MainThread", main
     assert "main" in functions(main) and main["state"] == "sleeping" and main["gil"] is False, main
     seen = {name: t for t in threads.values() for name in ("heavy", "light", "unlocked", "asleep") if name in functions(t)}
     assert len(seen) == 4, [functions(t) for t in threads.values()]

