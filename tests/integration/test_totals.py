@@ -217,12 +217,16 @@ def test_main_thread_ends_first():
 
 def test_no_kernel():
     with_kernel = record(start("switcher", 600).pid, duration=2).check_totals()
-    without = record(start("switcher", 600).pid, duration=2, extra=["--no-kernel"]).check_totals()
+    target = start("switcher", 600)
+    before = cpu_seconds(target.pid)
+    without = record(target.pid, duration=2, extra=["--no-kernel"]).check_totals()
+    ran = cpu_seconds(target.pid) - before
     assert with_kernel.count() == with_kernel.samples
     kernel = [f for stack in with_kernel.stacks for f in stack if f.endswith("_[k]")]
     assert kernel and any("pipe" in f for f in kernel), kernel[:10]
     assert not [f for stack in without.stacks for f in stack if f.endswith("_[k]")]
-    assert without.samples > 100
+    # It switches all the time, where no clock looks, and on a busy machine it does not run much.
+    assert without.samples > min(100, 0.2 * 999 * ran) > 0, (without.samples, ran)
 
 
 def test_kernel_frames_are_innermost():
