@@ -98,7 +98,8 @@ int look(struct bpf_iter__task *ctx)
 	struct so_look_record *r;
 	struct so_looked *known;
 
-	if (!task)
+	/* One that has ended waits for nothing; a process's first thread stays as a zombie until the last one ends. */
+	if (!task || !task->mm)
 		return 0;
 	tgid = task->tgid;
 	tid = task->pid;

@@ -29,7 +29,8 @@ int threads(struct bpf_iter__task *ctx)
 	struct so_thread *t;
 	__u32 zero = 0;
 
-	if (!task || task->tgid != wanted_tgid)
+	/* A first thread that has ended stays as a zombie, without memory, until the last one ends. */
+	if (!task || task->tgid != wanted_tgid || !task->mm)
 		return 0;
 	t = bpf_map_lookup_elem(&scratch, &zero);
 	if (!t)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/os/live_thread.h"
 #include "daemon/os/proc_file.h"
 #include "stakeout/array.h"
 #include "stakeout/cleanup.h"
@@ -134,15 +135,16 @@ int memory_usage__parse(const char *status, const char *stat, struct memory_usag
 static int read_status(pid_t pid, struct memory_usage *out)
 {
 	_cleanup_free_ char *large = NULL;
+	pid_t thread = live_thread__of(pid) ?: pid;
 	char small[4096];
-	ssize_t ret = proc_file__read(PROC_FILE_HERE, pid, "status", small, sizeof(small));
+	ssize_t ret = proc_file__read(PROC_FILE_HERE, thread, "status", small, sizeof(small));
 
 	if (ret < 0 || (size_t)ret < sizeof(small) - 1)
 		return ret < 0 ? (int)ret : parse_status(small, out);
 	large = malloc(STATUS_MAX);
 	if (!large)
 		return -ENOMEM;
-	ret = proc_file__read(PROC_FILE_HERE, pid, "status", large, STATUS_MAX);
+	ret = proc_file__read(PROC_FILE_HERE, thread, "status", large, STATUS_MAX);
 	return ret < 0 ? (int)ret : parse_status(large, out);
 }
 

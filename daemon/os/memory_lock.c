@@ -12,6 +12,7 @@
 
 #include "daemon/os/bounded_call.h"
 #include "daemon/os/clock.h"
+#include "daemon/os/live_thread.h"
 #include "daemon/os/memory_helper.h"
 #include "daemon/os/proc_file.h"
 #include "stakeout/cleanup.h"
@@ -202,7 +203,8 @@ size_t memory_lock__work(pid_t pid, const void *request, size_t bytes, unsigned 
 	return n;
 }
 
-struct catch {
+struct catch
+{
 	struct thread_catch_request requests[MEMORY_LOCK_CATCH];
 	size_t n, caught;
 	struct thread_memory memory[];
@@ -256,7 +258,13 @@ static void run_file_read(void *context)
 {
 	struct file_read *r = context;
 
+	pid_t thread;
+
 	r->n = proc_file__read(r->proc_fd, r->pid, r->name, r->bytes, r->size);
+	/* Of a first thread that has ended the file is empty. */
+	thread = r->n <= 0 ? live_thread__of(r->pid) : 0;
+	if (thread && thread != r->pid)
+		r->n = proc_file__read(r->proc_fd, thread, r->name, r->bytes, r->size);
 }
 
 ssize_t memory_lock__read_file(int proc_fd, pid_t pid, const char *name, char *buf, size_t size)

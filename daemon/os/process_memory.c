@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "daemon/os/live_thread.h"
 #include "daemon/os/proc_maps.h"
 
 #define PAGE_BYTES 4096ull
@@ -128,12 +129,29 @@ static size_t bytes_there(struct process_memory *r, uint64_t address, size_t siz
 	return at == first ? 0 : (size_t)(at * PAGE_BYTES - address);
 }
 
+/* Whether the memory can be reached through another thread, as that of a process whose first one has ended. */
+static bool move_on(struct process_memory *r)
+{
+	pid_t thread = r->moved ? 0 : live_thread__of(r->pid), pid = r->pid;
+
+	if (!thread || thread == pid) {
+		r->moved = true;
+		return false;
+	}
+	process_memory__end(r);
+	r->pid = thread;
+	r->moved = true;
+	return true;
+}
+
 static size_t read_there(struct process_memory *r, uint64_t address, void *buf, size_t size, bool files)
 {
 	struct iovec local = { buf, bytes_there(r, address, size, files) };
 	struct iovec remote = { (void *)(uintptr_t)address, local.iov_len };
 	ssize_t n = local.iov_len ? process_vm_readv(r->pid, &local, 1, &remote, 1, 0) : 0;
 
+	if (n < 0 && errno == ESRCH && move_on(r))
+		return read_there(r, address, buf, size, files);
 	return n > 0 ? (size_t)n : 0;
 }
 

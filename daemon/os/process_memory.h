@@ -19,7 +19,8 @@
 
 /* One process for the time of one request: which pages are there is asked once and remembered. For one thread. */
 struct process_memory {
-	pid_t pid;
+	pid_t pid;                            /* its own, or that of another thread when the first one has ended */
+	bool moved;                           /* the latter was looked for */
 	int pagemap;                          /* /proc/PID/pagemap; -1: not open yet, or it cannot be had */
 	int maps;                             /* /proc/PID/maps, likewise */
 	bool tried;                           /* to open pagemap */

@@ -368,6 +368,38 @@ def test_page_fault():
     assert found.waits_for(tid)["line"].startswith("fault.<locals>.reads_memory (py_waits.py:"), found.waits_for(tid)
 
 
+FIRST_ENDS = """
+import ctypes, sys, threading, time
+def sleeps():
+    time.sleep(600)
+def computes():
+    while True:
+        sum(range(1000))
+for function in (sleeps, computes):
+    threading.Thread(target=function).start()
+print("ready", flush=True)
+ctypes.CDLL(None).syscall(60, 0)
+"""
+
+
+def test_a_first_thread_that_has_ended():
+    """It waits for nothing; what the others have is read through them."""
+    need_bpf()
+    target = Target([PYTHON, "-c", FIRST_ENDS])
+    wait_until(lambda: "zombie" in status_of(target.pid)["State"], "the first thread's end")
+    found = Waits(record_wall(target.pid, 2)).check_complete()
+    others = found.tids_of(target.pid)
+    assert len(others) == 2 and target.pid not in others, others
+    names = {name for tid in others for sample in found.of(tid) for name in sample.names()}
+    assert {"sleeps", "computes"} <= names, names
+    (sleeps,) = [tid for tid in others if found.states(tid).get("sleep", 0) > 0.9 * found.duration_ns]
+    assert found.waits_for(sleeps)["line"].startswith("sleeps (<string>:"), found.waits_for(sleeps)
+    threads = json.loads(run([STAKEOUT, "dump", "-p", target.pid, "--json"]).stdout)
+    assert {thread["tid"] for thread in threads} == others, threads
+    memory = json.loads(run([STAKEOUT, "memory", "-p", target.pid, "-d", "2", "--json"]).stdout)
+    assert memory["anonymous_bytes"] > 1 << 20, memory
+
+
 def test_without_kernel_frames():
     """What a thread waits for is known by them all the same."""
     found = watch("places", 1, ["--no-kernel"])
