@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "daemon/symbols/zstd_sections.h"
 #include "stakeout/array.h"
 
 #define MAX_RANGES 0x800000  /* of all units, and of the functions of one */
@@ -33,9 +34,16 @@ struct unit {
 	bool has_functions, has_nested;
 };
 
+/* One file. */
+struct opened {
+	int fd; /* -1: none */
+	Dwarf *dwarf;
+	Elf *elf;       /* of the image; NULL: libdw opened the file itself */
+	uint8_t *image; /* zstd_sections.h */
+};
+
 struct dwarf_lines {
-	int fd, alt_fd;
-	Dwarf *dwarf, *alt;
+	struct opened file, alt;
 	struct unit *units;
 	size_t n_units, cap_units;
 	struct ranges by_address;
@@ -103,7 +111,7 @@ static int add_units(struct dwarf_lines *lines)
 	Dwarf_Die die;
 	int ret;
 
-	while (!(ret = dwarf_get_units(lines->dwarf, cu, &cu, &version, &type, &die, NULL))) {
+	while (!(ret = dwarf_get_units(lines->file.dwarf, cu, &cu, &version, &type, &die, NULL))) {
 		if (type != DW_UT_compile && type != DW_UT_skeleton)
 			continue;
 		if (ARRAY_RESERVE(lines->units, lines->cap_units, lines->n_units + 1) ||
@@ -117,6 +125,29 @@ static int add_units(struct dwarf_lines *lines)
 	return lines->by_address.n ? 0 : ret < 0 ? -EINVAL : -ENODATA;
 }
 
+/* -EINVAL: it has no DWARF that can be read; other errors as zstd_sections__image(). */
+static int open_file(struct opened *f)
+{
+	size_t size;
+	int ret = zstd_sections__image(f->fd, &f->image, &size);
+
+	if (ret && ret != -ENODATA)
+		return ret;
+	elf_version(EV_CURRENT);
+	f->elf = ret ? NULL : elf_memory((char *)f->image, size);
+	f->dwarf = ret ? dwarf_begin(f->fd, DWARF_C_READ) : f->elf ? dwarf_begin_elf(f->elf, DWARF_C_READ, NULL) : NULL;
+	return f->dwarf ? 0 : -EINVAL;
+}
+
+static void close_file(struct opened *f)
+{
+	dwarf_end(f->dwarf);
+	elf_end(f->elf);
+	free(f->image);
+	if (f->fd >= 0)
+		close(f->fd);
+}
+
 int dwarf_lines__open(int fd, int alt_fd, struct dwarf_lines **out)
 {
 	_cleanup_(dwarf_lines) struct dwarf_lines *lines = calloc(1, sizeof(*lines));
@@ -128,15 +159,13 @@ int dwarf_lines__open(int fd, int alt_fd, struct dwarf_lines **out)
 			close(alt_fd);
 		return -ENOMEM;
 	}
-	lines->fd = fd;
-	lines->alt_fd = alt_fd;
-	lines->dwarf = dwarf_begin(fd, DWARF_C_READ);
-	if (!lines->dwarf)
-		return -EINVAL;
-	if (alt_fd >= 0)
-		lines->alt = dwarf_begin(alt_fd, DWARF_C_READ);
-	if (lines->alt)
-		dwarf_setalt(lines->dwarf, lines->alt);
+	lines->file.fd = fd;
+	lines->alt.fd = alt_fd;
+	ret = open_file(&lines->file);
+	if (ret)
+		return ret;
+	if (alt_fd >= 0 && !open_file(&lines->alt))
+		dwarf_setalt(lines->file.dwarf, lines->alt.dwarf);
 	ret = add_units(lines);
 	if (ret)
 		return ret;
@@ -148,11 +177,8 @@ void dwarf_lines__free(struct dwarf_lines *lines)
 {
 	if (!lines)
 		return;
-	dwarf_end(lines->dwarf);
-	dwarf_end(lines->alt);
-	close(lines->fd);
-	if (lines->alt_fd >= 0)
-		close(lines->alt_fd);
+	close_file(&lines->file);
+	close_file(&lines->alt);
 	for (size_t i = 0; i < lines->n_units; i++)
 		free(lines->units[i].functions.list);
 	free(lines->units);
@@ -225,7 +251,7 @@ static bool find_function(struct dwarf_lines *lines, struct unit *unit, uint64_t
 		unit->has_nested = true;
 		range = find_listed(lines, unit, true, address);
 	}
-	return range && dwarf_offdie(lines->dwarf, range->what, function);
+	return range && dwarf_offdie(lines->file.dwarf, range->what, function);
 }
 
 static bool holds_code(int tag)

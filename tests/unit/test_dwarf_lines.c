@@ -56,6 +56,46 @@ static void test_nested(void **state)
 	check_all(here__around(), "nested", HERE_NESTED_LINE);
 }
 
+/* What elfutils before 0.189 cannot read. A file that is damaged anywhere is refused, or read. */
+static void test_compressed_by_zstd(void **state)
+{
+	char path[] = "/tmp/stakeout-test-XXXXXX", command[256];
+	int fd = mkstemp(path);
+	struct dwarf_lines *lines = NULL;
+	struct dwarf_frame frames[8];
+	off_t size;
+
+	assert_true(fd >= 0);
+	snprintf(command, sizeof(command), "objcopy --compress-debug-sections=zstd /proc/%d/exe %s 2>/dev/null",
+		 getpid(), path);
+	if (system(command)) {
+		unlink(path);
+		skip();
+	}
+	close(fd);
+	lines = open_path(path);
+	assert_int_equal(dwarf_lines__find(lines, here__vaddr(here__outer()), frames, 8), 3);
+	check(&frames[0], "here__innermost", HERE_INNERMOST_LINE);
+	check(&frames[2], "here__outer", HERE_OUTER_LINE);
+	dwarf_lines__free(TAKE_PTR(lines));
+
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	unlink(path);
+	size = lseek(fd, 0, SEEK_END);
+	srandom(1);
+	for (unsigned i = 0; i < 200; i++) {
+		off_t at = i % 2 ? random() % size : size - 1 - random() % 4096;
+		uint8_t was, now = (uint8_t)random();
+
+		assert_int_equal(pread(fd, &was, 1, at), 1);
+		assert_int_equal(pwrite(fd, &now, 1, at), 1);
+		if (!dwarf_lines__open(dup(fd), -1, &lines))
+			dwarf_lines__free(TAKE_PTR(lines));
+		assert_int_equal(pwrite(fd, &was, 1, at), 1);
+	}
+	close(fd);
+}
+
 /* The function itself is always there; what there is no room for lies between. */
 static void test_little_room(void **state)
 {
@@ -141,9 +181,10 @@ static void test_as_elfutils(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_inlined),       cmocka_unit_test(test_little_room),
-		cmocka_unit_test(test_nothing_known), cmocka_unit_test(test_no_dwarf),
-		cmocka_unit_test(test_as_elfutils),   cmocka_unit_test(test_nested),
+		cmocka_unit_test(test_inlined),     cmocka_unit_test(test_compressed_by_zstd),
+		cmocka_unit_test(test_little_room), cmocka_unit_test(test_nothing_known),
+		cmocka_unit_test(test_no_dwarf),    cmocka_unit_test(test_as_elfutils),
+		cmocka_unit_test(test_nested),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
