@@ -25,12 +25,15 @@ enum form {
 	FORM_REGISTER, /* reg + add */
 	FORM_CFA,      /* CFA + add */
 	FORM_MEMORY,   /* *(reg + offset) + add */
+	FORM_SCALED,   /* reg * 8 */
+	FORM_INDEXED,  /* reg + index * 8 + add */
+	FORM_ELEMENT,  /* *(reg + index * 8 + offset) + add */
 	FORM_PLT,      /* the procedure linkage table's CFA: rsp + offset, 8 more from entry byte `add` on */
 };
 
 struct value {
-	uint8_t form; /* enum form */
-	uint8_t reg;  /* enum so_reg */
+	uint8_t form;       /* enum form */
+	uint8_t reg, index; /* enum so_reg */
 	int64_t offset;
 	int64_t add;
 };
@@ -83,6 +86,32 @@ static bool add_constant(struct evaluation *e, int64_t v)
 	return top && !__builtin_add_overflow(top->add, v, &top->add);
 }
 
+/* Eight times a register, of which the index of an array on the stack is made. */
+static bool scale(struct evaluation *e, int64_t by)
+{
+	struct value *reg, factor;
+
+	if (e->depth < 2)
+		return false;
+	factor = e->stack[--e->depth];
+	reg = &e->stack[e->depth - 1];
+	if (factor.form != FORM_CONSTANT || factor.add != by || reg->form != FORM_REGISTER || reg->add ||
+	    reg->reg == SO_REG_RAX)
+		return false;
+	reg->form = FORM_SCALED;
+	return true;
+}
+
+/* A register and a scaled one. */
+static bool add_index(struct value *a, const struct value *b)
+{
+	if (a->form != FORM_REGISTER || b->form != FORM_SCALED)
+		return false;
+	a->form = FORM_INDEXED;
+	a->index = b->reg;
+	return true;
+}
+
 /* The sum of a constant and anything, in either order; the difference of anything and a constant. */
 static bool combine(struct evaluation *e, bool subtract)
 {
@@ -94,6 +123,8 @@ static bool combine(struct evaluation *e, bool subtract)
 	a = &e->stack[e->depth - 1];
 	if (b.form == FORM_CONSTANT)
 		return subtract ? !__builtin_sub_overflow(a->add, b.add, &a->add) : add_constant(e, b.add);
+	if (!subtract && add_index(a, &b))
+		return true;
 	if (subtract || a->form != FORM_CONSTANT || __builtin_add_overflow(a->add, b.add, &b.add))
 		return false;
 	*a = b;
@@ -104,9 +135,12 @@ static bool dereference(struct evaluation *e)
 {
 	struct value *top = e->depth ? &e->stack[e->depth - 1] : NULL;
 
-	if (!top || top->form != FORM_REGISTER)
+	if (!top || (top->form != FORM_REGISTER && top->form != FORM_INDEXED))
 		return false;
-	*top = (struct value){ .form = FORM_MEMORY, .reg = top->reg, .offset = top->add };
+	*top = (struct value){ .form = top->form == FORM_REGISTER ? FORM_MEMORY : FORM_ELEMENT,
+			       .reg = top->reg,
+			       .index = top->index,
+			       .offset = top->add };
 	return true;
 }
 
@@ -134,6 +168,10 @@ static bool operate(struct evaluation *e, uint8_t op)
 		return combine(e, false);
 	case DW_OP_minus:
 		return combine(e, true);
+	case DW_OP_mul:
+		return scale(e, 8);
+	case DW_OP_shl:
+		return scale(e, 3);
 	case DW_OP_deref:
 		return dereference(e);
 	case DW_OP_nop:
@@ -178,7 +216,7 @@ static bool match_plt(const struct cfi_place *place, struct value *out)
 	if (!cfi_reader__fixed(&r, 1, &op) || op < DW_OP_lit0 || op > DW_OP_lit15 || memcmp(r.at, tail, sizeof(tail)))
 		return false;
 	threshold = op - DW_OP_lit0;
-	*out = (struct value){ FORM_PLT, SO_REG_RSP, offset, (int64_t)threshold };
+	*out = (struct value){ .form = FORM_PLT, .reg = SO_REG_RSP, .offset = offset, .add = (int64_t)threshold };
 	return true;
 }
 
@@ -187,7 +225,7 @@ static struct value cfa_of(const struct cfi_cfa *cfa)
 	struct value v = { .form = FORM_NONE };
 
 	if (cfa->how == CFI_REGISTER && cfa->reg < SO_NREGS)
-		return (struct value){ FORM_REGISTER, (uint8_t)cfa->reg, 0, cfa->offset };
+		return (struct value){ .form = FORM_REGISTER, .reg = (uint8_t)cfa->reg, .add = cfa->offset };
 	if (cfa->how == CFI_EXPRESSION && !match_plt(&cfa->expression, &v))
 		v = evaluate(&cfa->expression, false);
 	return v;
@@ -239,6 +277,11 @@ static bool put_cfa(const struct value *cfa, struct so_unwind_rule *rule)
 		rule->cfa_off = (int32_t)cfa->offset;
 		rule->cfa_off2 = (int32_t)cfa->add;
 		break;
+	case FORM_ELEMENT:
+		rule->cfa_kind = SO_CFA_INDEXED;
+		rule->cfa_off = (int32_t)cfa->offset;
+		rule->cfa_off2 = (int32_t)cfa->add;
+		break;
 	case FORM_PLT:
 		rule->cfa_kind = SO_CFA_PLT;
 		rule->cfa_off = (int32_t)cfa->offset;
@@ -247,7 +290,7 @@ static bool put_cfa(const struct value *cfa, struct so_unwind_rule *rule)
 	default:
 		return false;
 	}
-	rule->cfa_reg = cfa->reg;
+	rule->cfa_reg = SO_CFA_REGS(cfa->reg, cfa->index);
 	return fits32(cfa->offset) && fits32(cfa->add);
 }
 

@@ -106,9 +106,10 @@ static int read_segments(const struct source *src, const Elf64_Ehdr *ehdr, Elf64
 	size_t n = ehdr->e_phnum;
 	_cleanup_free_ Elf64_Phdr *phdrs = malloc(n * sizeof(*phdrs));
 	_cleanup_free_ struct eh_frame_range *text = malloc(n * sizeof(*text));
+	_cleanup_free_ struct eh_frame_range *segments = malloc(n * sizeof(*segments));
 	int ret;
 
-	if (!phdrs || !text)
+	if (!phdrs || !text || !segments)
 		return so_err(err, -ENOMEM, "out of memory");
 	ret = source__read(src, ehdr->e_phoff, phdrs, n * sizeof(*phdrs));
 	if (ret)
@@ -124,8 +125,11 @@ static int read_segments(const struct source *src, const Elf64_Ehdr *ehdr, Elf64
 			return so_err(err, -EINVAL, "a segment reaches beyond the end of the file");
 		if (ph->p_vaddr >= USER_END || ph->p_filesz > USER_END - ph->p_vaddr)
 			return so_err(err, -EINVAL, "a segment reaches beyond the user address space");
-		text[eh->n_text++] = (struct eh_frame_range){ ph->p_vaddr, ph->p_vaddr + ph->p_filesz };
+		text[eh->n_text++] = (struct eh_frame_range){ ph->p_vaddr, ph->p_vaddr + ph->p_filesz, ph->p_offset };
 	}
+	memcpy(segments, text, eh->n_text * sizeof(*text));
+	eh->n_segments = eh->n_text;
+	eh->segments = TAKE_PTR(segments);
 	eh->n_text = join_ranges(text, eh->n_text);
 	eh->text = TAKE_PTR(text);
 	*phdrs_out = TAKE_PTR(phdrs);
@@ -368,30 +372,61 @@ int eh_frame__read(int elf_fd, struct eh_frame *out, struct so_error *err)
 {
 	struct source src = { .fd = elf_fd };
 	struct stat st;
+	int ret;
 
 	if (fstat(elf_fd, &st))
 		return so_err(err, -EIO, "cannot stat the file: %s", strerror(errno));
 	src.size = st.st_size > 0 ? (uint64_t)st.st_size : 0;
-	return read_source(&src, out, err);
+	ret = read_source(&src, out, err);
+	if (!ret)
+		out->image = (struct elf_image){ .fd = elf_fd, .size = src.size };
+	return ret;
 }
 
 int eh_frame__read_memory(const void *image, size_t size, struct eh_frame *out, struct so_error *err)
 {
 	struct source src = { .fd = -1, .image = image, .size = size };
+	int ret = read_source(&src, out, err);
 
-	return read_source(&src, out, err);
+	if (!ret)
+		out->image = elf_image__of_memory(image, size);
+	return ret;
+}
+
+const struct eh_frame_range *eh_frame__text_at(const struct eh_frame *eh, uint64_t address)
+{
+	size_t low = ARRAY_BEFORE(i, eh->n_text, eh->text[i].start <= address);
+
+	return low && address < eh->text[low - 1].end ? &eh->text[low - 1] : NULL;
 }
 
 bool eh_frame__covers(const struct eh_frame *eh, uint64_t start, uint64_t end)
 {
-	size_t low = ARRAY_BEFORE(i, eh->n_text, eh->text[i].start <= start);
+	const struct eh_frame_range *text = eh_frame__text_at(eh, start);
 
-	return low && start < end && end <= eh->text[low - 1].end;
+	return text && start < end && end <= text->end;
+}
+
+size_t eh_frame__read_code(void *context, uint64_t address, void *buf, size_t size)
+{
+	const struct eh_frame *eh = context;
+
+	for (size_t i = 0; i < eh->n_segments; i++) {
+		const struct eh_frame_range *s = &eh->segments[i];
+
+		if (address < s->start || address >= s->end)
+			continue;
+		if (size > s->end - address)
+			size = s->end - address;
+		return elf_image__read(&eh->image, s->offset + (address - s->start), buf, size) ? 0 : size;
+	}
+	return 0;
 }
 
 void eh_frame__release(struct eh_frame *eh)
 {
 	free(eh->data);
 	free(eh->text);
+	free(eh->segments);
 	*eh = (struct eh_frame){ 0 };
 }

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/elf/elf_image.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/error.h"
 
@@ -16,6 +17,7 @@
 
 struct eh_frame_range {
 	uint64_t start, end; /* virtual addresses, end excluded */
+	uint64_t offset;     /* of a segment: where it lies in the file */
 };
 
 /* A PLT of a known form (x86-64 psABI, "Procedure Linkage Table"). Only GNU's linkers give them unwind information. */
@@ -34,6 +36,9 @@ struct eh_frame {
 	size_t size;                 /* bytes */
 	struct eh_frame_range *text; /* executable segments as far as the file backs them; sorted, disjoint */
 	size_t n_text;
+	struct eh_frame_range *segments; /* the executable ones, as the file lists them */
+	size_t n_segments;
+	struct elf_image image;                      /* the file; borrowed */
 	struct eh_frame_plt plts[EH_FRAME_MAX_PLTS]; /* by section headers; sorted */
 	size_t n_plts;
 };
@@ -48,6 +53,14 @@ int eh_frame__read_memory(const void *image, size_t size, struct eh_frame *out, 
 
 /* Whether all of [start, end) lies in one executable range. */
 bool eh_frame__covers(const struct eh_frame *eh, uint64_t start, uint64_t end);
+/* The executable range that holds the address; NULL: none does. */
+const struct eh_frame_range *eh_frame__text_at(const struct eh_frame *eh, uint64_t address);
+
+/*
+ * Reads code from the file, which must still be open; `eh` is a struct eh_frame. Returns how many of the bytes there are
+ * from the address on, up to the end of its segment (an effect_read_fn of stack_code.h).
+ */
+size_t eh_frame__read_code(void *eh, uint64_t address, void *buf, size_t size);
 
 void eh_frame__release(struct eh_frame *eh);
 CLEANUP_DEFINE_OF(struct eh_frame, eh_frame, eh_frame__release)

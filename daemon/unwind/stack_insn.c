@@ -127,6 +127,9 @@ static void decode_any(const cs_insn *insn, struct stack_insn *out)
 			out->bytes = x->operands[i].size ? x->operands[i].size : 64;
 		}
 	}
+	/* Capstone does not say so. */
+	if (X86_IS(insn->id, X86_INS_CMPXCHG, X86_INS_XLATB))
+		out->written |= 1u << SO_REG_RAX;
 	if (insn->id == X86_INS_SYSCALL)
 		out->written |= 1u << SO_REG_RAX | 1u << SO_REG_RCX | 1u << SO_REG_R11;
 	if (out->written & 1u << SO_REG_RSP) {

@@ -6,7 +6,7 @@
 #include "daemon/unwind/unwind_table.h"
 
 /* Raised when the layout changes, or unwind_table__compile or stack_effect__follow makes other rules of a file. */
-#define UNWIND_CACHE_VERSION 5
+#define UNWIND_CACHE_VERSION 6
 
 struct unwind_cache_header {
 	char magic[8];

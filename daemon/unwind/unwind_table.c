@@ -7,6 +7,7 @@
 #include "daemon/unwind/cfi_entries.h"
 #include "daemon/unwind/cfi_rules.h"
 #include "daemon/unwind/eh_frame.h"
+#include "daemon/unwind/kept_cfa.h"
 
 #define MAX_SPAN_BYTES ((uint64_t)(UNWIND_TABLE_MAX_BLOCKS - 1) << SO_BLOCK_SHIFT)
 
@@ -241,6 +242,7 @@ static int build(struct unwind_table *t, const struct eh_frame *eh, const struct
 		return -ENOMEM;
 	ret = cfi_rules__init(&b.rules);
 	ret = ret ?: append_all(&b, eh, entries, n);
+	ret = ret ?: kept_cfa__mark(eh, t, &b.rules);
 	t->rows = shrink(t->rows, t->n_rows * sizeof(*t->rows));
 	t->n_rules = b.rules.n;
 	t->rules = shrink(TAKE_PTR(b.rules.rules), t->n_rules * sizeof(*t->rules));
@@ -321,9 +323,9 @@ static bool rules_sound(const struct unwind_table *t)
 	for (uint32_t i = 0; i < t->n_rules; i++) {
 		const struct so_unwind_rule *r = &t->rules[i];
 
-		if (r->cfa_kind == SO_CFA_NONE || r->cfa_kind >= SO_CFA_KINDS || r->cfa_reg >= SO_NREGS ||
-		    (r->saves & 15) > SO_SAVE_UNDEFINED || r->saves >> 4 > SO_SAVE_UNDEFINED ||
-		    (r->ra & 15) > SO_RA_REG)
+		if (r->cfa_kind == SO_CFA_NONE || r->cfa_kind >= SO_CFA_KINDS ||
+		    (r->cfa_reg >= SO_NREGS && r->cfa_kind != SO_CFA_INDEXED) || (r->saves & 15) > SO_SAVE_UNDEFINED ||
+		    r->saves >> 4 > SO_SAVE_UNDEFINED || (r->ra & 15) > SO_RA_REG)
 			return false;
 	}
 	return true;

@@ -67,12 +67,14 @@ enum so_reg {
 
 /* How the canonical frame address (the caller's rsp after the return) is found. */
 enum so_cfa_kind {
-	SO_CFA_NONE,        /* no unwind information covers the address */
-	SO_CFA_END,         /* outermost frame: the return address is undefined */
-	SO_CFA_REG,         /* cfa_reg + cfa_off */
-	SO_CFA_DEREF,       /* *(cfa_reg + cfa_off) + cfa_off2: stack-realigned functions, hand-written vector code */
-	SO_CFA_PLT,         /* rsp + cfa_off + ((rip & 15) >= cfa_off2 ? 8 : 0) */
-	SO_CFA_SIGNAL,      /* signal trampoline: all registers are in the sigcontext at rsp + 40 */
+	SO_CFA_NONE,    /* no unwind information covers the address */
+	SO_CFA_END,     /* outermost frame: the return address is undefined */
+	SO_CFA_REG,     /* cfa_reg + cfa_off */
+	SO_CFA_KEPT,    /* the same, and nothing that is called from here writes cfa_reg (daemon/unwind/kept_cfa.h) */
+	SO_CFA_DEREF,   /* *(cfa_reg + cfa_off) + cfa_off2: stack-realigned functions, hand-written vector code */
+	SO_CFA_INDEXED, /* *(base + index * 8 + cfa_off) + cfa_off2, see SO_CFA_REGS(): hand-written code */
+	SO_CFA_PLT,     /* rsp + cfa_off + ((rip & 15) >= cfa_off2 ? 8 : 0) */
+	SO_CFA_SIGNAL,  /* signal trampoline: all registers are in the sigcontext at rsp + 40 */
 	SO_CFA_UNSUPPORTED, /* an expression or a register save that this table cannot hold */
 	SO_CFA_KINDS,
 };
@@ -104,6 +106,11 @@ struct so_unwind_rule {
 };
 
 #define SO_RULE_SHORT_BYTES 12
+
+/* cfa_reg of SO_CFA_INDEXED; the index is not rax. */
+#define SO_CFA_REGS(base, index) ((__u8)((base) | (index) << 4))
+#define SO_CFA_BASE(regs)        ((regs)&15)
+#define SO_CFA_INDEX(regs)       ((regs) >> 4)
 
 #define SO_SAVES(rbp, rbx) ((__u8)((rbp) | (rbx) << 4))
 #define SO_RA(kind, reg)   ((__u8)((kind) | (reg) << 4))

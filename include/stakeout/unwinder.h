@@ -438,16 +438,24 @@ UW_RARE int uw_frame_pointer(struct so_unwind *u)
 /* By any rule; the canonical frame address goes to u->word. */
 UW_RARE bool uw_cfa(struct so_unwind *u, const struct so_unwind_rule *r)
 {
-	__u64 base;
+	__u64 base, index;
 
-	if (!uw_reg(u, r->cfa_reg, &base)) {
+	/* Nothing between here and the frame whose registers regs[] holds writes the one of SO_CFA_KEPT. */
+	if (!uw_reg(u, SO_CFA_BASE(r->cfa_reg), &base) && r->cfa_kind != SO_CFA_KEPT) {
 		u->cause = SO_TRUNC_REG_UNKNOWN;
 		return false;
+	}
+	if (r->cfa_kind == SO_CFA_INDEXED) {
+		if (!uw_reg(u, SO_CFA_INDEX(r->cfa_reg), &index)) {
+			u->cause = SO_TRUNC_REG_UNKNOWN;
+			return false;
+		}
+		base += index * 8;
 	}
 	base += (__s64)r->cfa_off;
 	if (r->cfa_kind == SO_CFA_PLT && (u->pc & 15) >= (__u32)r->cfa_off2)
 		base += 8;
-	if (r->cfa_kind == SO_CFA_DEREF) {
+	if (r->cfa_kind == SO_CFA_DEREF || r->cfa_kind == SO_CFA_INDEXED) {
 		if (!uw_stack(u, base, u->sp, &base)) {
 			u->cause = SO_TRUNC_STACK_READ;
 			return false;
@@ -627,7 +635,7 @@ static __always_inline void uw_keep(struct so_unwind *u, __u64 at, __u64 frame)
 	struct so_cached_frame *f;
 	__u16 *numbers;
 
-	if (!c || !u->run || u->rule.cfa_kind == SO_CFA_DEREF || u->rule.cfa_kind == SO_CFA_PLT)
+	if (!c || !u->run || (u->rule.cfa_kind >= SO_CFA_DEREF && u->rule.cfa_kind <= SO_CFA_PLT))
 		return;
 	u->cached = c->next++ & (UW_CACHE_ENTRIES - 1);
 	numbers = uw_cache_index(c, at);

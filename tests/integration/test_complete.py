@@ -19,6 +19,7 @@ from harness import (
     script,
     start,
     temporary_dir,
+    timeout,
     workload,
 )
 
@@ -250,6 +251,43 @@ def test_debian_xz():
 def test_debian_openssl_assembly():
     """Hand-written vector code."""
     distribution_program([need_tool("openssl"), "speed", "-seconds", "20", "rsa2048", "sha512"])
+
+
+def openssl_speed(*algorithm, share=0.99, least=50):
+    """Records a benchmark of OpenSSL that has begun to run the algorithm."""
+    target = Target([need_tool("openssl"), "speed", "-seconds", "20", *algorithm], ready=False)
+    assert target.process.stderr.read(6) == b"Doing ", algorithm
+    recording = record(target.pid, duration=1).check_complete(share, least)
+    target.process.kill()
+    return recording
+
+
+def test_debian_openssl_frames_by_other_registers():
+    """The caller's stack pointer is in a register that calls need not keep, but the functions called leave it alone:
+    rax in AES-GCM, r11 in AES-CTR. In modular multiplication it is in an array whose index is in another register."""
+    for algorithm in (
+        ("-bytes", "16384", "-evp", "aes-128-gcm"),
+        ("-bytes", "16384", "-evp", "aes-128-ctr"),
+        ("ecdsap521",),
+    ):
+        recording = openssl_speed(*algorithm)
+        outermost = recording.count("__libc_start_main")
+        assert outermost >= 0.99 * recording.samples, f"{algorithm}: {recording.examples('')}"
+
+
+@long
+@timeout(1200)
+def test_debian_openssl_each_algorithm():
+    """Every cipher and digest that `openssl speed` knows."""
+    names = set()
+    for kind in ("cipher", "digest"):
+        out = subprocess.check_output([need_tool("openssl"), "list", "-1", f"-{kind}-algorithms"], text=True)
+        names.update(line.split(" => ")[0].strip() for line in out.splitlines())
+    for name in sorted(names):
+        algorithm = ["-provider", "legacy", "-provider", "default", "-bytes", "16384", "-evp", name]
+        known = subprocess.run(["openssl", "speed", "-seconds", "1", *algorithm], capture_output=True, check=False)
+        if known.returncode == 0:
+            openssl_speed(*algorithm)
 
 
 @long

@@ -14,18 +14,15 @@ static void test_plt(void **state)
 	IMAGE_CIE(&im);
 	IMAGE_FDE(&im, 0, 0x40, 0x0e, 16, 0x46, 0x0e, 24, 0x4a, PLT_CFA(11));
 	IMAGE_FDE(&im, 0x40, 0x40, PLT_CFA(10));
-	IMAGE_FDE(&im, 0x80, 0x40, 0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x34, 0x24,
-		  0x22); /* lit4 */
+	IMAGE_FDE(&im, 0x80, 0x40, 0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x34, 0x24, 0x22); /* lit4 */
 	image__finish(&im);
 	t = compile(&im);
 	expect(t, 0, RSP(16));
 	expect(t, 6, RSP(24));
 	expect(t, 16,
-	       (struct so_unwind_rule){
-		       .cfa_kind = SO_CFA_PLT, .cfa_reg = SO_REG_RSP, .cfa_off = 8, .cfa_off2 = 11 });
+	       (struct so_unwind_rule){ .cfa_kind = SO_CFA_PLT, .cfa_reg = SO_REG_RSP, .cfa_off = 8, .cfa_off2 = 11 });
 	expect(t, 0x7f,
-	       (struct so_unwind_rule){
-		       .cfa_kind = SO_CFA_PLT, .cfa_reg = SO_REG_RSP, .cfa_off = 8, .cfa_off2 = 10 });
+	       (struct so_unwind_rule){ .cfa_kind = SO_CFA_PLT, .cfa_reg = SO_REG_RSP, .cfa_off = 8, .cfa_off2 = 10 });
 	expect(t, 0x80, UNSUPPORTED);
 	assert_int_equal(t->n_unsupported_rows, 1);
 }
@@ -63,16 +60,15 @@ static void test_realigned(void **state)
 	image__init(&im);
 	IMAGE_CIE(&im);
 	/* lea 8(%rsp),%r10: CFA r10. Then rbp at *rbp, CFA = *(rbp-8), rbx at rbp-40. */
-	IMAGE_FDE(&im, 0, 0x100, 0x45, 0x0c, 10, 0, 0x45, 0x10, 6, 2, 0x76, 0, 0x45, 0x0f, 3, 0x76, 0x78, 6,
-		  0x45, 0x10, 3, 2, 0x76, 0x58, 0x60, 0x0c, 10, 0, 0xc6, 0xc3, 0x45, 0x0c, 7, 8);
+	IMAGE_FDE(&im, 0, 0x100, 0x45, 0x0c, 10, 0, 0x45, 0x10, 6, 2, 0x76, 0, 0x45, 0x0f, 3, 0x76, 0x78, 6, 0x45, 0x10,
+		  3, 2, 0x76, 0x58, 0x60, 0x0c, 10, 0, 0xc6, 0xc3, 0x45, 0x0c, 7, 8);
 	image__finish(&im);
 	t = compile(&im);
 	expect(t, 0, RSP(8));
 	expect(t, 5, REG(SO_REG_R10, 0));
 	expect(t, 10,
-	       (struct so_unwind_rule){ .cfa_kind = SO_CFA_REG,
-					.cfa_reg = SO_REG_R10,
-					.saves = SO_SAVES(SO_SAVE_RBP, SO_SAVE_SAME) });
+	       (struct so_unwind_rule){
+		       .cfa_kind = SO_CFA_REG, .cfa_reg = SO_REG_R10, .saves = SO_SAVES(SO_SAVE_RBP, SO_SAVE_SAME) });
 	expect(t, 15,
 	       (struct so_unwind_rule){ .cfa_kind = SO_CFA_DEREF,
 					.cfa_reg = SO_REG_RBP,
@@ -110,11 +106,10 @@ static void test_expressions(void **state)
 	IMAGE_FDE(&im, 0x10, 0x10, 0x0f, 5, 0x77, 24, 6, 0x38, 0x22);          /* lit8; plus */
 	IMAGE_FDE(&im, 0x20, 0x10, 0x0f, 7, 0x38, 0x92, 7, 24, 6, 0x22, 0x96); /* bregx, the sum turned round */
 	IMAGE_FDE(&im, 0x30, 0x10, 0x0f, 6, 0x77, 24, 6, 0x09, 0xf8, 0x1c);    /* const1s -8; minus */
-	IMAGE_FDE(&im, 0x40, 0x10, 0x0f, 5, 0x77, 24, 6, 0x23, 8, 0x10, 3, 2, 0x77,
-		  16);                                              /* rbx at rsp+16: lost */
+	IMAGE_FDE(&im, 0x40, 0x10, 0x0f, 5, 0x77, 24, 6, 0x23, 8, 0x10, 3, 2, 0x77, 16); /* rbx at rsp+16: lost */
 	IMAGE_FDE(&im, 0x50, 0x10, 0x0e, 32, 0x10, 3, 2, 0x77, 16); /* the same, CFA known from rsp */
-	IMAGE_FDE(&im, 0x60, 0x10, 0x0f, 5, 0x77, 24, 6, 0x23, 8, 0x10, 6, 5, 0x77, 24, 6, 0x38, 0x1c, 0x10, 6,
-		  2, 0x40, 0x1c);                            /* rbp at CFA - 16, by the stacked CFA */
+	IMAGE_FDE(&im, 0x60, 0x10, 0x0f, 5, 0x77, 24, 6, 0x23, 8, 0x10, 6, 5, 0x77, 24, 6, 0x38, 0x1c, 0x10, 6, 2, 0x40,
+		  0x1c);                                     /* rbp at CFA - 16, by the stacked CFA */
 	IMAGE_FDE(&im, 0x70, 0x10, 0x0f, 2, 0x77, 24);       /* no dereference: a register and an offset */
 	IMAGE_FDE(&im, 0x80, 0x10, 0x0f, 4, 0x77, 24, 6, 6); /* twice dereferenced */
 	IMAGE_FDE(&im, 0x90, 0x10, 0x0f, 3, 0x77, 24, 0x22); /* plus on one operand */
@@ -132,6 +127,32 @@ static void test_expressions(void **state)
 	for (unsigned offset = 0x80; offset < 0xd0; offset += 0x10)
 		expect(t, offset, UNSUPPORTED);
 	assert_int_equal(t->n_bad_fdes, 0);
+}
+
+/* The CFA in an array on the stack: *(rsp + 8 * r9 + 8) + 8, as OpenSSL's Montgomery multiplication has it. */
+static void test_indexed(void **state)
+{
+	_cleanup_(unwind_table) struct unwind_table *t = NULL;
+	const struct so_unwind_rule indexed = {
+		.cfa_kind = SO_CFA_INDEXED, .cfa_reg = SO_CFA_REGS(SO_REG_RSP, SO_REG_R9), .cfa_off = 8, .cfa_off2 = 8
+	};
+	struct image im;
+
+	image__init(&im);
+	IMAGE_CIE(&im);
+	IMAGE_FDE(&im, 0x00, 0x10, 0x0f, 10, 0x77, 8, 0x79, 0, 0x38, 0x1e, 0x22, 6, 0x23, 8);
+	IMAGE_FDE(&im, 0x10, 0x10, 0x0f, 10, 0x77, 8, 0x79, 0, 0x33, 0x24, 0x22, 6, 0x23, 8); /* lit3; shl */
+	IMAGE_FDE(&im, 0x20, 0x10, 0x0f, 10, 0x77, 8, 0x79, 0, 0x34, 0x1e, 0x22, 6, 0x23, 8); /* times 4 */
+	IMAGE_FDE(&im, 0x30, 0x10, 0x0f, 10, 0x77, 8, 0x79, 1, 0x38, 0x1e, 0x22, 6, 0x23, 8); /* 8 * (r9 + 1) */
+	IMAGE_FDE(&im, 0x40, 0x10, 0x0f, 10, 0x77, 8, 0x70, 0, 0x38, 0x1e, 0x22, 6, 0x23, 8); /* by rax */
+	IMAGE_FDE(&im, 0x50, 0x10, 0x0f, 7, 0x77, 8, 0x79, 0, 0x38, 0x1e, 0x22);              /* no memory */
+	IMAGE_FDE(&im, 0x60, 0x10, 0x0f, 4, 0x79, 0, 0x38, 0x1e);                             /* no base */
+	image__finish(&im);
+	t = compile(&im);
+	expect(t, 0x00, indexed);
+	expect(t, 0x10, indexed);
+	for (unsigned offset = 0x20; offset < 0x70; offset += 0x10)
+		expect(t, offset, UNSUPPORTED);
 }
 
 /* Back from an expression by naming a register alone: the offset from before holds. */
@@ -152,8 +173,7 @@ static void test_after_expression(void **state)
 	expect(t, 4, (struct so_unwind_rule){ .cfa_kind = SO_CFA_DEREF, .cfa_reg = SO_REG_RSP, .cfa_off = 8 });
 	expect(t, 8, RSP(56));
 	expect(t, 10, RSP(48));
-	expect(t, 0x44,
-	       (struct so_unwind_rule){ .cfa_kind = SO_CFA_DEREF, .cfa_reg = SO_REG_RSP, .cfa_off = 8 });
+	expect(t, 0x44, (struct so_unwind_rule){ .cfa_kind = SO_CFA_DEREF, .cfa_reg = SO_REG_RSP, .cfa_off = 8 });
 	expect(t, 0x48, REG(SO_REG_RBP, 48));
 }
 
@@ -211,16 +231,15 @@ static void test_saved_registers(void **state)
 
 	image__init(&im);
 	IMAGE_CIE(&im);
-	IMAGE_FDE(&im, 0x00, 0x10, 0x86, 2, 0x83, 3);                   /* offset */
-	IMAGE_FDE(&im, 0x10, 0x10, 0x05, 6, 4, 0x11, 3, 0x7f);          /* extended; signed: above the CFA */
-	IMAGE_FDE(&im, 0x20, 0x10, 0x07, 6, 0x08, 3);                   /* undefined; same value */
-	IMAGE_FDE(&im, 0x30, 0x10, 0x09, 6, 6, 0x09, 3, 12);            /* in itself; in another register */
-	IMAGE_FDE(&im, 0x40, 0x10, 0x14, 6, 2, 0x15, 3, 2);             /* values of CFA plus offset */
-	IMAGE_FDE(&im, 0x50, 0x10, 0x86, 0x81, 0x20, 0x83, 0x80, 0x20); /* -32776 does not fit, -32768 does */
-	IMAGE_FDE(&im, 0x60, 0x10, 0x2f, 6, 2, 0x16, 3, 2, 0x77, 0);    /* negated: CFA+16; computed */
+	IMAGE_FDE(&im, 0x00, 0x10, 0x86, 2, 0x83, 3);                      /* offset */
+	IMAGE_FDE(&im, 0x10, 0x10, 0x05, 6, 4, 0x11, 3, 0x7f);             /* extended; signed: above the CFA */
+	IMAGE_FDE(&im, 0x20, 0x10, 0x07, 6, 0x08, 3);                      /* undefined; same value */
+	IMAGE_FDE(&im, 0x30, 0x10, 0x09, 6, 6, 0x09, 3, 12);               /* in itself; in another register */
+	IMAGE_FDE(&im, 0x40, 0x10, 0x14, 6, 2, 0x15, 3, 2);                /* values of CFA plus offset */
+	IMAGE_FDE(&im, 0x50, 0x10, 0x86, 0x81, 0x20, 0x83, 0x80, 0x20);    /* -32776 does not fit, -32768 does */
+	IMAGE_FDE(&im, 0x60, 0x10, 0x2f, 6, 2, 0x16, 3, 2, 0x77, 0);       /* negated: CFA+16; computed */
 	IMAGE_FDE(&im, 0x70, 0x10, 0x10, 6, 2, 0x73, 8, 0x10, 3, 1, 0x23); /* at rbx+8; a broken expression */
-	IMAGE_FDE(&im, 0x80, 0x10, 0x86, 2, 0x8c, 3, 0xcc, 0x06, 6, 0x91, 9, 0x2e,
-		  16); /* others do not matter */
+	IMAGE_FDE(&im, 0x80, 0x10, 0x86, 2, 0x8c, 3, 0xcc, 0x06, 6, 0x91, 9, 0x2e, 16); /* others do not matter */
 	image__finish(&im);
 	t = compile(&im);
 	assert_int_equal(t->n_bad_fdes, 0);
@@ -245,8 +264,8 @@ static void test_remember_restore(void **state)
 	body.rbx_off = -16;
 	image__init(&im);
 	IMAGE_CIE(&im);
-	IMAGE_FDE(&im, 0, 0x40, 0x0e, 32, 0x83, 2, 0x44, 0x0a, 0x0a, 0xc3, 0x0c, 6, 16, 0x44, 0x0b, 0x44, 0x0e,
-		  8, 0xc3, 0x44, 0x0b);
+	IMAGE_FDE(&im, 0, 0x40, 0x0e, 32, 0x83, 2, 0x44, 0x0a, 0x0a, 0xc3, 0x0c, 6, 16, 0x44, 0x0b, 0x44, 0x0e, 8, 0xc3,
+		  0x44, 0x0b);
 	image__finish(&im);
 	t = compile(&im);
 	expect(t, 0, body);
@@ -260,8 +279,7 @@ static void test_full_rule_set(void **state)
 {
 	_cleanup_(cfi_rules) struct cfi_rules set;
 	struct so_unwind_rule rule = { .cfa_kind = SO_CFA_REG };
-	uint32_t number = 0, rows[] = { SO_ROW(0, SO_RULE_UNAVAILABLE), SO_ROW(9, SO_RULE_NONE) },
-		 index[] = { 0, 2 };
+	uint32_t number = 0, rows[] = { SO_ROW(0, SO_RULE_UNAVAILABLE), SO_ROW(9, SO_RULE_NONE) }, index[] = { 0, 2 };
 	struct unwind_table t = { .n_blocks = 1, .n_rows = 2, .index = index, .rows = rows };
 
 	assert_int_equal(cfi_rules__init(&set), 0);
@@ -288,6 +306,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_plt),
 		cmocka_unit_test(test_signal),
 		cmocka_unit_test(test_realigned),
+		cmocka_unit_test(test_indexed),
 		cmocka_unit_test(test_expressions),
 		cmocka_unit_test(test_after_expression),
 		cmocka_unit_test(test_return_address),

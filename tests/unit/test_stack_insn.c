@@ -168,6 +168,10 @@ static void test_moves(void **state)
 	assert_int_equal(i.written, 1u << SO_REG_RAX | 1u << SO_REG_RDX);
 	i = DECODE(0x0f, 0xa2); /* cpuid */
 	assert_int_equal(i.written, 1u << SO_REG_RAX | 1u << SO_REG_RBX | 1u << SO_REG_RCX | 1u << SO_REG_RDX);
+	i = DECODE(0x48, 0x0f, 0xb1, 0xcb); /* cmpxchg %rcx,%rbx */
+	assert_int_equal(i.written, 1u << SO_REG_RAX | 1u << SO_REG_RBX);
+	i = DECODE(0xd7); /* xlat */
+	assert_int_equal(i.written, 1u << SO_REG_RAX);
 	i = DECODE(0x48, 0x83, 0xe4, 0xc0); /* and $-64,%rsp */
 	assert_int_equal(i.op, STACK_OP_REALIGN);
 	i = DECODE(0x48, 0x0f, 0x44, 0xe0); /* cmove %rax,%rsp */

@@ -75,8 +75,7 @@ static void test_other_registers(void **state)
 	struct so_unwind_rule rules[14] = { END };
 
 	for (unsigned i = 0; i < 13; i++)
-		rules[i + 1] =
-			(struct so_unwind_rule){ .cfa_kind = SO_CFA_REG, .cfa_reg = regs[i], .cfa_off = 24 };
+		rules[i + 1] = (struct so_unwind_rule){ .cfa_kind = SO_CFA_REG, .cfa_reg = regs[i], .cfa_off = 24 };
 	add_text(rules, 14);
 	for (unsigned i = 0; i < 13; i++) {
 		set_reg(regs[i], STACK + 64 * i);
@@ -88,6 +87,45 @@ static void test_other_registers(void **state)
 		EXPECT(REG_UNKNOWN, LEAF(i + 1), CALLER(i + 1));
 		set_reg(regs[i], 0);
 	}
+}
+
+/* A register that nothing below writes is that of the innermost frame, or of the one that a signal interrupted. */
+static void test_kept_register(void **state)
+{
+	TEXT(END, RSP(8), RSP(16), { .cfa_kind = SO_CFA_KEPT, .cfa_reg = SO_REG_RAX, .cfa_off = 8 }, KIND(SIGNAL));
+	set_reg(SO_REG_RAX, STACK + 512);
+	put(0, RET(2));
+	put(16, RET(3));
+	put(512, RET(0));
+	unwind(AT(1), 0);
+	EXPECT(NONE, LEAF(1), CALLER(2), CALLER(3), CALLER(0));
+
+	/* On the way through a signal frame it is another. */
+	put(0, RET(4));
+	put(8 + UW_SIGCONTEXT_OFFSET + UW_SC_RIP * 8, AT(1));
+	put(8 + UW_SIGCONTEXT_OFFSET + UW_SC_RSP * 8, STACK + 4096);
+	put(8 + UW_SIGCONTEXT_OFFSET + UW_SC_RAX * 8, STACK + 8000);
+	put(4096, RET(3));
+	put(8000, RET(0));
+	set_reg(SO_REG_RAX, 0);
+	unwind(AT(1), 0);
+	EXPECT(NONE, LEAF(1), TRAMPOLINE(4), LEAF(1), CALLER(3), CALLER(0));
+}
+
+static void test_indexed(void **state)
+{
+	TEXT(END, { .cfa_kind = SO_CFA_INDEXED,
+		    .cfa_reg = SO_CFA_REGS(SO_REG_RSP, SO_REG_R9),
+		    .cfa_off = 8,
+		    .cfa_off2 = 16 });
+	set_reg(SO_REG_R9, 9);
+	put(8 + 72, STACK + 4000);
+	put(4008, RET(0));
+	unwind(AT(1), 0);
+	EXPECT(NONE, LEAF(1), CALLER(0));
+	put(4008, RET(1));
+	unwind(AT(1), 0);
+	EXPECT(REG_UNKNOWN, LEAF(1), CALLER(1));
 }
 
 /* A stack-realigned function: the CFA lies at rbp-8, rbp itself at rbp, rbx at rbp-16. */
@@ -170,8 +208,7 @@ static void test_plt(void **state)
 }
 
 /* What a signal's delivery leaves on the stack, with rsp where the handler's return puts it. */
-static void put_sigcontext(uint32_t sp_off, uint64_t rip, uint64_t rsp, uint64_t rbp, uint64_t rbx,
-			   uint64_t r10)
+static void put_sigcontext(uint32_t sp_off, uint64_t rip, uint64_t rsp, uint64_t rbp, uint64_t rbx, uint64_t r10)
 {
 	for (unsigned i = 0; i < UW_SC_WORDS; i++)
 		put(sp_off + UW_SIGCONTEXT_OFFSET + i * 8, 0x5a5a5a5a00000000ull + i);
@@ -195,8 +232,7 @@ static void test_signal(void **state)
 	put(2108, RET(5));
 	put(2208, RET(0));
 	unwind(AT(1), 0);
-	EXPECT(NONE, LEAF(1), TRAMPOLINE(2), SO_FRAME(FILE_NUMBER, first - BIAS), CALLER(4), CALLER(5),
-	       CALLER(0));
+	EXPECT(NONE, LEAF(1), TRAMPOLINE(2), SO_FRAME(FILE_NUMBER, first - BIAS), CALLER(4), CALLER(5), CALLER(0));
 }
 
 /* The handler ran on another stack, above the interrupted one. */
@@ -266,9 +302,8 @@ static void test_ra_register_of_caller(void **state)
 
 static void test_lost_rbp(void **state)
 {
-	TEXT(END, { CFA(RSP, 8), .saves = SO_SAVES(SO_SAVE_UNDEFINED, SO_SAVE_UNDEFINED) }, RSP(8),
-	     { CFA(RBP, 8) }, { CFA(RBX, 8) },
-	     { CFA(RSP, 8), .rbp_off = -200, .saves = SO_SAVES(SO_SAVE_RBP, SO_SAVE_SAME) });
+	TEXT(END, { CFA(RSP, 8), .saves = SO_SAVES(SO_SAVE_UNDEFINED, SO_SAVE_UNDEFINED) }, RSP(8), { CFA(RBP, 8) },
+	     { CFA(RBX, 8) }, { CFA(RSP, 8), .rbp_off = -200, .saves = SO_SAVES(SO_SAVE_RBP, SO_SAVE_SAME) });
 	set_reg(SO_REG_RBP, STACK);
 	put(0, RET(2));
 	put(8, RET(0));
@@ -290,8 +325,7 @@ static void test_lost_rbp(void **state)
 /* rbp cannot be read, the return address can: the walk goes on until somebody needs it. */
 static void test_unreadable_save(void **state)
 {
-	TEXT(END,
-	     { CFA(RSP, 16), .rbp_off = -4096, .rbx_off = -5000, .saves = SO_SAVES(SO_SAVE_CFA, SO_SAVE_CFA) },
+	TEXT(END, { CFA(RSP, 16), .rbp_off = -4096, .rbx_off = -5000, .saves = SO_SAVES(SO_SAVE_CFA, SO_SAVE_CFA) },
 	     RSP(8), { CFA(RBP, 16) });
 	w->low = STACK + 4096;
 	set_reg(SO_REG_RBP, STACK + 5000);
@@ -419,6 +453,8 @@ int main(void)
 		TEST(rbp),
 		TEST(rbx_base),
 		TEST(other_registers),
+		TEST(kept_register),
+		TEST(indexed),
 		TEST(realigned),
 		TEST(deref_offset),
 		TEST(deref_red_zone),

@@ -51,10 +51,16 @@ static bool base_register(const Dwarf_Op *op, uint64_t *reg, int64_t *offset)
 
 static bool is_plt(const Dwarf_Op *ops, size_t n)
 {
-	return n == 9 && ops[1].atom == DW_OP_breg16 && ops[2].atom == DW_OP_lit15 &&
-	       ops[3].atom == DW_OP_and && ops[4].atom >= DW_OP_lit0 && ops[4].atom <= DW_OP_lit15 &&
-	       ops[5].atom == DW_OP_ge && ops[6].atom == DW_OP_lit3 && ops[7].atom == DW_OP_shl &&
-	       ops[8].atom == DW_OP_plus;
+	return n == 9 && ops[1].atom == DW_OP_breg16 && ops[2].atom == DW_OP_lit15 && ops[3].atom == DW_OP_and &&
+	       ops[4].atom >= DW_OP_lit0 && ops[4].atom <= DW_OP_lit15 && ops[5].atom == DW_OP_ge &&
+	       ops[6].atom == DW_OP_lit3 && ops[7].atom == DW_OP_shl && ops[8].atom == DW_OP_plus;
+}
+
+static bool is_element(const Dwarf_Op *ops, size_t n)
+{
+	return n == 7 && ops[1].atom >= DW_OP_breg1 && ops[1].atom <= DW_OP_breg15 && !ops[1].number &&
+	       ops[2].atom == DW_OP_lit8 && ops[3].atom == DW_OP_mul && ops[4].atom == DW_OP_plus &&
+	       ops[5].atom == DW_OP_deref && ops[6].atom == DW_OP_plus_uconst;
 }
 
 static bool expect_cfa(Dwarf_Frame *frame, struct so_unwind_rule *rule)
@@ -74,8 +80,14 @@ static bool expect_cfa(Dwarf_Frame *frame, struct so_unwind_rule *rule)
 		rule->cfa_kind = SO_CFA_DEREF;
 	else if (is_plt(ops, n))
 		rule->cfa_kind = SO_CFA_PLT;
+	else if (is_element(ops, n))
+		rule->cfa_kind = SO_CFA_INDEXED;
 	else
 		return false;
+	if (rule->cfa_kind == SO_CFA_INDEXED) {
+		rule->cfa_reg = SO_CFA_REGS(reg, ops[1].atom - DW_OP_breg0);
+		rule->cfa_off2 = (int32_t)ops[6].number;
+	}
 	if (rule->cfa_kind == SO_CFA_DEREF && n == 3)
 		rule->cfa_off2 = (int32_t)ops[2].number;
 	if (rule->cfa_kind == SO_CFA_PLT)
@@ -178,8 +190,8 @@ static void count_rule(struct referee *ref, const struct so_unwind_rule *rule)
 {
 	ref->covered++;
 	ref->kinds[rule->cfa_kind]++;
-	ref->reg_other +=
-		rule->cfa_kind == SO_CFA_REG && rule->cfa_reg != SO_REG_RSP && rule->cfa_reg != SO_REG_RBP;
+	ref->reg_other += (rule->cfa_kind == SO_CFA_REG || rule->cfa_kind == SO_CFA_KEPT) &&
+			  rule->cfa_reg != SO_REG_RSP && rule->cfa_reg != SO_REG_RBP;
 	ref->saves[rule->saves & 15]++;
 }
 
@@ -191,8 +203,7 @@ static void compare_at(struct referee *ref, uint64_t pc)
 	int answer = ask_libdw(ref, pc, &frame);
 
 	ref->compared++;
-	if (answer <
-	    0) { /* libgcc accepts a little more than libdw, and we as much as libgcc (cfi_program.h) */
+	if (answer < 0) { /* libgcc accepts a little more than libdw, and we as much as libgcc (cfi_program.h) */
 		ref->unanswered++;
 		return;
 	}
@@ -211,13 +222,15 @@ static void compare_at(struct referee *ref, uint64_t pc)
 	/* libdw presets rbp as preserved, and means to preset rbx but names rax: unset looks undefined. */
 	if (want.saves >> 4 == SO_SAVE_UNDEFINED && got->saves >> 4 == SO_SAVE_SAME)
 		want.saves = (uint8_t)(want.saves & 15);
+	/* What the callees do to a register is in no unwind information. */
+	if (got->cfa_kind == SO_CFA_KEPT && want.cfa_kind == SO_CFA_REG)
+		want.cfa_kind = SO_CFA_KEPT;
 	if (memcmp(got, &want, sizeof(want)))
-		fail_msg("%s: at %#" PRIx64
-			 " kind %u reg %u off %d off2 %d saves %#x %d %d ra %#x, libdw: kind %u reg "
+		fail_msg("%s: at %#" PRIx64 " kind %u reg %u off %d off2 %d saves %#x %d %d ra %#x, libdw: kind %u reg "
 			 "%u off %d off2 %d saves %#x %d %d ra %#x",
 			 ref->name, pc, got->cfa_kind, got->cfa_reg, got->cfa_off, got->cfa_off2, got->saves,
-			 got->rbp_off, got->rbx_off, got->ra, want.cfa_kind, want.cfa_reg, want.cfa_off,
-			 want.cfa_off2, want.saves, want.rbp_off, want.rbx_off, want.ra);
+			 got->rbp_off, got->rbx_off, got->ra, want.cfa_kind, want.cfa_reg, want.cfa_off, want.cfa_off2,
+			 want.saves, want.rbp_off, want.rbx_off, want.ra);
 	count_rule(ref, &want);
 }
 
@@ -284,14 +297,13 @@ static void compare_file(const char *path, struct referee *ref)
 
 static void print_counts(const struct referee *ref)
 {
-	print_message("%s: %" PRIu64 " addresses; reg %" PRIu64 " (neither rsp nor rbp %" PRIu64
-		      ") deref %" PRIu64 " plt %" PRIu64 " signal %" PRIu64 " end %" PRIu64
-		      " unsupported %" PRIu64 "; rbp by rbp %" PRIu64
+	print_message("%s: %" PRIu64 " addresses; reg %" PRIu64 " (neither rsp nor rbp %" PRIu64 ") deref %" PRIu64
+		      " plt %" PRIu64 " signal %" PRIu64 " end %" PRIu64 " unsupported %" PRIu64 "; rbp by rbp %" PRIu64
 		      "; entries bad %u of %u; libdw refused %" PRIu64 "\n",
-		      ref->name, ref->compared, ref->kinds[SO_CFA_REG], ref->reg_other,
-		      ref->kinds[SO_CFA_DEREF], ref->kinds[SO_CFA_PLT], ref->kinds[SO_CFA_SIGNAL],
-		      ref->kinds[SO_CFA_END], ref->kinds[SO_CFA_UNSUPPORTED], ref->saves[SO_SAVE_RBP],
-		      ref->n_bad, ref->n_fdes, ref->unanswered);
+		      ref->name, ref->compared, ref->kinds[SO_CFA_REG], ref->reg_other, ref->kinds[SO_CFA_DEREF],
+		      ref->kinds[SO_CFA_PLT], ref->kinds[SO_CFA_SIGNAL], ref->kinds[SO_CFA_END],
+		      ref->kinds[SO_CFA_UNSUPPORTED], ref->saves[SO_SAVE_RBP], ref->n_bad, ref->n_fdes,
+		      ref->unanswered);
 }
 
 #define REFEREE_TEST(name, path)                                    \
@@ -324,9 +336,11 @@ static void expect_in_libc(const struct referee *ref)
 
 static void expect_in_libcrypto(const struct referee *ref)
 {
-	assert_true(ref->kinds[SO_CFA_DEREF] >
-		    0);                  /* hand-written vector code that keeps the old rsp on the stack */
-	assert_true(ref->reg_other > 0); /* the same code before that: CFA in rax, r9, r11 */
+	assert_true(ref->kinds[SO_CFA_DEREF] > 0);   /* hand-written vector code that keeps the old rsp on the stack */
+	assert_true(ref->reg_other > 0);             /* the same code before that: CFA in rax, r9, r11 */
+	assert_true(ref->kinds[SO_CFA_KEPT] > 0);    /* where it calls its own helpers */
+	assert_true(ref->kinds[SO_CFA_INDEXED] > 0); /* Montgomery multiplication */
+	assert_int_equal(ref->kinds[SO_CFA_UNSUPPORTED], 0);
 }
 
 static void expect_in_ld(const struct referee *ref)
@@ -433,11 +447,10 @@ static int run_named(int n, char **paths)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_libc),      cmocka_unit_test(test_ld),
-		cmocka_unit_test(test_libm),      cmocka_unit_test(test_libcrypto),
-		cmocka_unit_test(test_libstdcxx), cmocka_unit_test(test_python),
-		cmocka_unit_test(test_bash),      cmocka_unit_test(test_gdb),
-		cmocka_unit_test(test_libtorch),  cmocka_unit_test(test_vdso),
+		cmocka_unit_test(test_libc),      cmocka_unit_test(test_ld),        cmocka_unit_test(test_libm),
+		cmocka_unit_test(test_libcrypto), cmocka_unit_test(test_libstdcxx), cmocka_unit_test(test_python),
+		cmocka_unit_test(test_bash),      cmocka_unit_test(test_gdb),       cmocka_unit_test(test_libtorch),
+		cmocka_unit_test(test_vdso),
 	};
 	int failed = 0;
 
