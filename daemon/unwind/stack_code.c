@@ -16,6 +16,15 @@
 #define COMPILER_ALIGNMENT 8
 #define MAX_ALIGNMENT      64
 
+/* Looking at callees, for whether they return: instructions decoded of one and of all, branches and callees noted. */
+#define MAX_CALLEE_INSNS    512
+#define MAX_CALLEES_INSNS   4096
+#define MAX_CALLEE_BRANCHES 32
+#define MAX_CALLEES         16
+
+/* A switch's jump is that near behind the load from its table. */
+#define MAX_SWITCH_INSNS 12
+
 struct page {
 	uint64_t start; /* address of bytes[0] */
 	uint32_t n;     /* read so far; 0: none */
@@ -33,6 +42,11 @@ struct discovery {
 	uint64_t *pending;       /* a queue: each address is put there once for each branch to it */
 	uint32_t n_pending;
 	int32_t n_fresh;
+	uint32_t n_callee_insns, n_callees;
+	struct {
+		uint64_t address;
+		bool returns;
+	} callees[MAX_CALLEES];
 };
 
 /* The page that holds the address, from the lower limit on: what lies before it need not be readable. */
@@ -76,6 +90,78 @@ static size_t fetch(struct discovery *d, uint64_t address, uint8_t code[STACK_IN
 	return n;
 }
 
+/* Ways through a callee that are still to be looked at: each place that is jumped to, once. */
+struct ways {
+	uint64_t at[MAX_CALLEE_BRANCHES];
+	unsigned n, next;
+};
+
+static void add_way(struct ways *ways, uint64_t address)
+{
+	for (unsigned i = 0; i < ways->n; i++)
+		if (ways->at[i] == address)
+			return;
+	if (ways->n < MAX_CALLEE_BRANCHES)
+		ways->at[ways->n++] = address;
+}
+
+/* Whether code that begins at the address gets to a return without a call on its way. */
+static bool gets_to_return(struct discovery *d, uint64_t address)
+{
+	struct ways ways = { .at = { address }, .n = 1 };
+	uint8_t bytes[STACK_INSN_MAX_BYTES];
+	struct stack_insn insn = { .flow = STACK_FLOW_STOP };
+
+	for (unsigned i = 0; i < MAX_CALLEE_INSNS && d->n_callee_insns < MAX_CALLEES_INSNS; i++) {
+		if (insn.flow != STACK_FLOW_NEXT && insn.flow != STACK_FLOW_BRANCH) {
+			if (ways.next == ways.n)
+				return false;
+			address = ways.at[ways.next++];
+		}
+		d->n_callee_insns++;
+		insn.flow = STACK_FLOW_STOP;
+		if (address < d->low || address >= d->high ||
+		    stack_decoder__decode(d->decoder, bytes, fetch(d, address, bytes), address, &insn))
+			continue;
+		if (insn.flow == STACK_FLOW_RETURN)
+			return true;
+		if (insn.flow == STACK_FLOW_BRANCH || insn.flow == STACK_FLOW_JUMP)
+			add_way(&ways, insn.target);
+		address += insn.length;
+	}
+	return false;
+}
+
+/* Then what lies behind a call of it belongs to the caller. Callees outside of the limits are not known. */
+static bool can_return(struct discovery *d, uint64_t callee)
+{
+	bool returns;
+
+	if (callee < d->low || callee >= d->high)
+		return false;
+	for (uint32_t i = 0; i < d->n_callees; i++)
+		if (d->callees[i].address == callee)
+			return d->callees[i].returns;
+	returns = gets_to_return(d, callee);
+	if (d->n_callees < MAX_CALLEES) {
+		d->callees[d->n_callees].address = callee;
+		d->callees[d->n_callees++].returns = returns;
+	}
+	return returns;
+}
+
+/* The same of the direct call (e8, distance) that returns to the address. */
+static bool has_returned(struct discovery *d, uint64_t address)
+{
+	uint8_t bytes[STACK_INSN_MAX_BYTES];
+	int32_t distance;
+
+	if (address < 5 || address - 5 < d->low || fetch(d, address - 5, bytes) < 5 || bytes[0] != 0xe8)
+		return false;
+	memcpy(&distance, bytes + 1, sizeof(distance));
+	return can_return(d, address + (uint64_t)distance);
+}
+
 static int reserve(struct stack_code *code)
 {
 	uint32_t capacity = code->capacity ? code->capacity * 2 : 256;
@@ -108,6 +194,8 @@ static int add_node(struct discovery *d, uint64_t address, int32_t *added)
 		err = u64_table__set(&d->places, address, code->n);
 	if (err)
 		return err;
+	if (node.insn.flow == STACK_FLOW_CALL)
+		node.insn.returns = can_return(d, node.insn.target);
 	if (node.insn.op == STACK_OP_REALIGN && d->n_fresh < STACK_N_FRESH)
 		node.fresh = d->n_fresh++;
 	*added = (int32_t)code->n;
@@ -161,10 +249,19 @@ static bool is_aligned_away(struct discovery *d, uint64_t address)
 	return at != address && at % COMPILER_ALIGNMENT == 0;
 }
 
+/*
+ * A jump by a register into which an element of a table was loaded shortly before. Where it leads is not known, but one
+ * of its targets is what lies behind it: nothing else leads there.
+ */
+static bool is_switch(const struct stack_insn *insn, int32_t n_since_element)
+{
+	return insn->flow == STACK_FLOW_STOP && insn->by_reg && n_since_element < MAX_SWITCH_INSNS;
+}
+
 /* Decodes from one address on until the way ends or joins one that is known. */
 static int decode_run(struct discovery *d, uint64_t address)
 {
-	int32_t before = -1, at;
+	int32_t before = -1, at, element_at = INT32_MIN / 2;
 	uint32_t known;
 	int err;
 
@@ -185,10 +282,14 @@ static int decode_run(struct discovery *d, uint64_t address)
 		if (met)
 			return 0;
 		queue_target(d, &d->code->nodes[at]);
-		if (d->code->nodes[at].insn.flow >= STACK_FLOW_JUMP)
+		if (d->code->nodes[at].insn.element)
+			element_at = (int32_t)d->code->n;
+		if (d->code->nodes[at].insn.flow >= STACK_FLOW_JUMP &&
+		    !is_switch(&d->code->nodes[at].insn, at - element_at))
 			return 0;
 		address += d->code->nodes[at].insn.length;
-		if (d->code->nodes[at].insn.flow == STACK_FLOW_CALL && is_aligned_away(d, address))
+		if (d->code->nodes[at].insn.flow == STACK_FLOW_CALL && !d->code->nodes[at].insn.returns &&
+		    is_aligned_away(d, address))
 			return 0;
 		before = at;
 	}
@@ -227,6 +328,7 @@ int stack_code__discover(struct stack_code *code, struct stack_decoder *decoder,
 	code->n = code->n_blocks = 0;
 	if (!pages || !pending)
 		return -ENOMEM;
+	code->returned = has_returned(&d, pc);
 	err = decode_run(&d, pc);
 	for (uint32_t i = 0; !err && i < d.n_pending; i++)
 		err = decode_run(&d, pending[i]);

@@ -29,6 +29,7 @@ struct stack_node {
 struct stack_code {
 	struct stack_node *nodes; /* the first is the one at pc */
 	uint32_t n, n_blocks;
+	bool returned; /* the call before pc, if it is a direct one, can return */
 	uint32_t capacity;
 };
 

@@ -142,6 +142,8 @@ static int find_states(struct effect_reader *r, bool after_call)
 	uint32_t steps = 0;
 
 	stack_state__start(&start, after_call);
+	if (r->code.returned)
+		start.called = false;
 	flow_into(&w, 0, &start);
 	while (w.n) {
 		struct block *block = &r->blocks[r->queue[w.first]];

@@ -188,6 +188,15 @@ static bool decode_move(const cs_insn *insn, struct stack_insn *out)
 	return true;
 }
 
+/* mov and movslq from an array of words or addresses. */
+static bool loads_element(const cs_insn *insn)
+{
+	const cs_x86_op *ops = insn->detail->x86.operands;
+
+	return X86_IS(insn->id, X86_INS_MOV, X86_INS_MOVSXD) && insn->detail->x86.op_count == 2 &&
+	       ops[1].type == X86_OP_MEM && ops[1].mem.index != X86_REG_INVALID && ops[1].mem.scale >= 4;
+}
+
 static bool has_operand_size_prefix(const cs_insn *insn)
 {
 	return insn->detail->x86.prefix[2] == 0x66;
@@ -278,6 +287,7 @@ static bool decode_flow(csh handle, const cs_insn *insn, struct stack_insn *out)
 		return true;
 	case X86_INS_JMP:
 		decode_direct(insn, STACK_FLOW_JUMP, out);
+		out->by_reg = insn->detail->x86.op_count == 1 && insn->detail->x86.operands[0].type == X86_OP_REG;
 		return true;
 	case X86_INS_CALL:
 		decode_direct(insn, STACK_FLOW_CALL, out);
@@ -314,6 +324,7 @@ static int decode_capstone(struct stack_decoder *d, const uint8_t *code, size_t 
 	if (!cs_disasm_iter(d->x86.handle, &code, &size, &address, d->x86.insn))
 		return -EILSEQ;
 	out->length = (uint8_t)d->x86.insn->size;
+	out->element = loads_element(d->x86.insn);
 	if (!decode_flow(d->x86.handle, d->x86.insn, out) && !decode_stack(d->x86.insn, out) &&
 	    !decode_move(d->x86.insn, out))
 		decode_any(d->x86.insn, out);

@@ -7,6 +7,7 @@
 #ifndef STAKEOUT_STACK_INSN_H
 #define STAKEOUT_STACK_INSN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -49,6 +50,9 @@ struct stack_insn {
 	uint8_t reg;   /* enum so_reg or STACK_NO_REG */
 	uint8_t base;  /* enum so_reg */
 	uint8_t bytes; /* of a store, push or pop */
+	bool returns;  /* of a call: stack_code.c saw that the callee can return */
+	bool element;  /* loads an element of an array: perhaps of a jump table */
+	bool by_reg;   /* of STACK_FLOW_STOP: a jump to where `reg` points */
 };
 
 /* Holds the disassembler; for one thread at a time. -ENOMEM, -ENOTSUP: the library has no x86. */

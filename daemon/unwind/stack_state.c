@@ -115,7 +115,7 @@ static void pop(struct stack_state *s, uint8_t reg, uint32_t bytes)
 }
 
 /* The callee may change what lies below rsp. */
-static void call(struct stack_state *s)
+static void call(struct stack_state *s, bool returns)
 {
 	struct stack_value rsp = s->regs[SO_REG_RSP];
 
@@ -128,7 +128,7 @@ static void call(struct stack_state *s)
 		else
 			i++;
 	}
-	if (rsp.base == SO_REG_RSP && (!s->called || rsp.a > s->call_off)) {
+	if (!returns && rsp.base == SO_REG_RSP && (!s->called || rsp.a > s->call_off)) {
 		s->called = true;
 		s->call_off = rsp.a;
 	}
@@ -251,7 +251,7 @@ void stack_state__apply(struct stack_state *s, const struct stack_insn *insn, in
 	release(s, rsp);
 	forget(s, insn->written);
 	if (insn->flow == STACK_FLOW_CALL)
-		call(s);
+		call(s, insn->returns);
 }
 
 bool stack_state__join(struct stack_state *s, const struct stack_state *other)

@@ -45,7 +45,7 @@ struct stack_state {
 	struct stack_value regs[SO_NREGS];
 	struct stack_slot slots[STACK_MAX_SLOTS];
 	uint32_t n_slots;
-	bool called;      /* a call was met whose rsp was that of the entry plus a constant */
+	bool called;      /* a call was met whose rsp was that of the entry plus a constant, and that may not return */
 	int32_t call_off; /* the greatest such constant */
 };
 

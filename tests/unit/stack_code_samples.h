@@ -346,6 +346,20 @@ SAMPLE(jump_table, "push rbx\n"
 		   "jmp rax\n")
 extern const uint8_t at_jump_table_only[];
 
+/* Of a table of distances the first case lies behind the jump, as often as not. */
+SAMPLE(switch_case, "lea r11, [rip+8]\n"
+		    "movsxd rcx, dword ptr [r11+rdi*4]\n"
+		    "push rbx\n"
+		    "add rcx, r11\n"
+		    "jmp rcx\n"
+		    "pop rbx\n"
+		    "ret\n"
+		    "at_switch_case_none:\n"
+		    "add rcx, r11\n"
+		    "jmp rcx\n"
+		    "ret\n")
+extern const uint8_t at_switch_case_none[];
+
 SAMPLE(endless, "1: inc rax\n"
 		"jmp 1b\n")
 
@@ -361,13 +375,28 @@ extern const uint8_t at_traps_hlt[];
 /* Behind a call that does not return lies another function. */
 SAMPLE(no_return, "sub rsp, 8\n"
 		  "at_no_return_call:\n"
-		  "call no_return_end\n"
+		  "call no_return_callee\n"
 		  "at_no_return_next:\n"
 		  "push rbx\n"
 		  "pop rbx\n"
-		  "no_return_end: ret\n")
+		  "ret\n"
+		  "no_return_callee: ud2\n")
 extern const uint8_t at_no_return_call[];
 extern const uint8_t at_no_return_next[];
+
+/* One that is seen to return may be called without a frame, as hand-written code does it, and be aligned behind. */
+SAMPLE(helper_call, "call 1f\n"
+		    "at_helper_call_after:\n"
+		    ".nops 3\n"
+		    "call 1f\n"
+		    "inc eax\n"
+		    "ret\n"
+		    ".p2align 4\n"
+		    "1: dec ecx\n"
+		    "jz 2f\n"
+		    "jmp 1b\n"
+		    "2: ret\n")
+extern const uint8_t at_helper_call_after[];
 
 /*
  * V8's entry into JavaScript: what it keeps of its own state goes to the stack and comes back by pops into memory. rdi
@@ -447,16 +476,17 @@ extern const uint8_t at_next_function_body[];
 
 /* Alignment behind the call says that it does not return, too; nops that align nothing do not. */
 SAMPLE(padded_call, "sub rsp, 8\n"
-		    "call padded_call_end\n"
+		    "call padded_call_callee\n"
 		    ".nops 7\n"
 		    "add rsp, 40\n"
 		    "ret\n"
 		    "at_padded_call_other:\n"
 		    "sub rsp, 8\n"
-		    "call padded_call_end\n"
+		    "call padded_call_callee\n"
 		    ".nops 3\n"
 		    "add rsp, 40\n"
-		    "padded_call_end: ret\n")
+		    "ret\n"
+		    "padded_call_callee: ud2\n")
 extern const uint8_t at_padded_call_other[];
 
 SAMPLE(tail_call, "push rbx\n"

@@ -210,6 +210,8 @@ static void test_no_answer(void **state)
 static void test_jump_table(void **state)
 {
 	EXPECT(jump_table, sample_jump_table, CFA(RSP, 8), SAVES(SAME, SAME));
+	EXPECT(switch_case, sample_switch_case, CFA(RSP, 8), SAVES(SAME, SAME));
+	EXPECT_NONE(switch_case, at_switch_case_none);
 }
 
 static void test_calls(void **state)
@@ -244,6 +246,22 @@ static void test_call_without_return(void **state)
 	assert_int_equal(
 		stack_effect__follow_return(*state, read_code, &code, next, BASE, BASE + code.size, &rows),
 		-ENOENT);
+}
+
+static void test_call_of_helper(void **state)
+{
+	_cleanup_(effect_rows) struct effect_rows *owner = NULL;
+	struct code code = make_code(sample_helper_call, sample_helper_call_end);
+	const struct so_unwind_rule rule = { CFA(RSP, 8), SAVES(SAME, SAME) };
+	uint64_t after = BASE + (uint64_t)(at_helper_call_after - sample_helper_call);
+	struct effect_rows rows = { 0 };
+
+	EXPECT(helper_call, sample_helper_call, CFA(RSP, 8), SAVES(SAME, SAME));
+	assert_int_equal(
+		stack_effect__follow_return(*state, read_code, &code, after, BASE, BASE + code.size, &rows), 0);
+	owner = &rows;
+	expect_row(&rows, after - 1, &rule);
+	expect_row(&rows, after, &rule);
 }
 
 static void test_pops_to_memory(void **state)
@@ -545,6 +563,7 @@ int main(void)
 					    cmocka_unit_test(test_jump_table),
 					    cmocka_unit_test(test_calls),
 					    cmocka_unit_test(test_call_without_return),
+					    cmocka_unit_test(test_call_of_helper),
 					    cmocka_unit_test(test_pops_to_memory),
 					    cmocka_unit_test(test_frames_of_v8),
 					    cmocka_unit_test(test_frame_pointer_first),
