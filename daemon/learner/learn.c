@@ -41,10 +41,10 @@ static bool is_sigreturn(struct code_reader *r, uint64_t address)
 	       !memcmp(code, sigreturn_eax, sizeof(sigreturn_eax));
 }
 
-/* A trampoline is entered by a return to its first byte, so it is looked up one byte before that. */
-static int learn_sigreturn(struct learned_code *code, uint64_t address)
+/* Code that is entered by a return to its first byte is looked up one byte before that. */
+static int learn_kind(struct learned_code *code, uint64_t address, enum so_cfa_kind kind, uint32_t length)
 {
-	struct effect_row row = { .address = address, .length = 2, .rule = { .cfa_kind = SO_CFA_SIGNAL } };
+	struct effect_row row = { .address = address, .length = length, .rule = { .cfa_kind = (uint8_t)kind } };
 	struct effect_rows rows = { .rows = &row, .n = 1 };
 
 	return learned_code__add(code, &rows);
@@ -70,7 +70,9 @@ static int learn(struct learner *l, struct learned_code *code, struct code_reade
 		return -ENOMEM;
 	l->attempts++;
 	if (is_sigreturn(r, exact ? address : address + 1))
-		return learn_sigreturn(code, address);
+		return learn_kind(code, address, SO_CFA_SIGNAL, 2);
+	if (!exact && stack_effect__is_begin(l->effects, read_code, r, address + 1))
+		return learn_kind(code, address, SO_CFA_END, 1);
 	if (exact)
 		ret = stack_effect__follow(l->effects, read_code, r, address, limits.low, limits.high, &rows);
 	else

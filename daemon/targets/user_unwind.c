@@ -141,6 +141,8 @@ static int past_unknown_code(const struct user_unwind *uu, struct process *proce
 		return uw_frame_pointer(u);
 	if (rule->cfa_kind == SO_CFA_SIGNAL)
 		return uw_signal(u);
+	if (rule->cfa_kind == SO_CFA_END)
+		return 1;
 	if (uw_caller(u, rule))
 		return 1;
 	return m->flags & SO_MAPPING_WRITABLE ? uw_check_doubtful(u) : 0;

@@ -376,6 +376,44 @@ static int follow(struct effect_reader *r, effect_read_fn read, void *context, u
 	return err;
 }
 
+#define MAX_BEGIN_INSNS 24
+#define MAX_BEGIN_BYTES 128
+#define MAX_CALL_BYTES  7
+
+/* e8 and a distance, or ff /2 of two to seven bytes. What cannot be read may be a call. */
+static bool may_be_behind_call(effect_read_fn read, void *context, uint64_t address)
+{
+	uint8_t code[MAX_CALL_BYTES];
+
+	if (address < sizeof(code) || read(context, address - sizeof(code), code, sizeof(code)) < sizeof(code))
+		return true;
+	for (unsigned length = 2; length <= MAX_CALL_BYTES; length++)
+		if (code[MAX_CALL_BYTES - length] == 0xff && (code[MAX_CALL_BYTES - length + 1] & 0x38) == 0x10)
+			return true;
+	return code[MAX_CALL_BYTES - 5] == 0xe8;
+}
+
+bool stack_effect__is_begin(struct effect_reader *r, effect_read_fn read, void *context, uint64_t address)
+{
+	bool traps = false;
+
+	if (may_be_behind_call(read, context, address) ||
+	    stack_code__discover(&r->code, r->decoder, read, context, address, address, address + MAX_BEGIN_BYTES) ||
+	    r->code.n > MAX_BEGIN_INSNS)
+		return false;
+	for (uint32_t i = 0; i < r->code.n; i++) {
+		const struct stack_node *node = &r->code.nodes[i];
+
+		if (node->insn.flow == STACK_FLOW_RETURN || node->insn.by_reg || node->target == STACK_EDGE_OUT)
+			return false;
+		if (node->insn.flow == STACK_FLOW_STOP)
+			traps = true;
+		else if (node->next < 0 && node->target < 0)
+			return false;
+	}
+	return traps;
+}
+
 int stack_effect__follow(struct effect_reader *reader, effect_read_fn read, void *context, uint64_t pc,
 			 uint64_t limit_low, uint64_t limit_high, struct effect_rows *out)
 {

@@ -14,6 +14,7 @@
 #ifndef STAKEOUT_STACK_EFFECT_H
 #define STAKEOUT_STACK_EFFECT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -68,5 +69,11 @@ int stack_effect__follow(struct effect_reader *reader, effect_read_fn read, void
 int stack_effect__follow_return(struct effect_reader *reader, effect_read_fn read, void *context,
 				uint64_t return_address, uint64_t limit_low, uint64_t limit_high,
 				struct effect_rows *out);
+
+/*
+ * Whether a stack begins at a return address: no call lies before it and no return behind it, but a few instructions on a
+ * trap, as in what C libraries put below a coroutine's first function (glibc's __start_context, boost.context's finish).
+ */
+bool stack_effect__is_begin(struct effect_reader *reader, effect_read_fn read, void *context, uint64_t return_address);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "daemon/unwind/unwind_table.h"
 
+#include <dwarf.h>
 #include <errno.h>
 #include <string.h>
 
@@ -81,14 +82,32 @@ static int on_row(void *context, uint64_t pc, const struct cfi_state *state)
 	return ret ? ret : append_row(b, pc, number);
 }
 
-/* What has no entry, up to `start`, gets no rule. */
-static int append_gap(struct builder *b, uint64_t start)
+/* What has no entry, up to `start`, gets no rule; padding from `padding` bytes on. */
+static int append_gap(struct builder *b, uint64_t start, uint64_t padding)
 {
 	if (!b->table->n_rows)
 		return start > b->first_vaddr ? append_row(b, b->first_vaddr, SO_RULE_NONE) : 0;
-	return start > b->covered_to && start - b->covered_to >= PADDING_BYTES
-		       ? append_row(b, b->covered_to, SO_RULE_NONE)
-		       : 0;
+	return start > b->covered_to && start - b->covered_to >= padding ? append_row(b, b->covered_to, SO_RULE_NONE)
+									 : 0;
+}
+
+/*
+ * A function below which a coroutine's stack begins is entered by a return to its first byte, so it is looked up one
+ * byte before that. It is small, and says nothing of its stack; from the padding before it that can be learned.
+ */
+#define MIN_BEGIN_BYTES 20
+#define MAX_BEGIN_BYTES 32
+
+static bool may_begin_stack(const struct cfi_program *program)
+{
+	uint64_t length = program->end - program->start;
+	size_t i = 0;
+
+	if (length < MIN_BEGIN_BYTES || length > MAX_BEGIN_BYTES)
+		return false;
+	while (i < program->size && program->code[i] == DW_CFA_nop)
+		i++;
+	return i == program->size;
 }
 
 /* A damaged entry leaves nothing behind; its text is then a gap. */
@@ -114,7 +133,7 @@ static int append_fde(struct builder *b, const struct eh_frame *eh, const struct
 	b->signal_frame = cie->signal_frame;
 	b->from = fde->start > b->covered_to ? fde->start : b->covered_to;
 	b->pending = false;
-	ret = append_gap(b, b->from);
+	ret = append_gap(b, b->from, may_begin_stack(&program) ? 1 : PADDING_BYTES);
 	ret = ret ?: cfi_program__run(&program, cie, on_row, b);
 	ret = ret ?: flush_pending(b);
 	if (ret == -EINVAL) {
@@ -149,7 +168,7 @@ static int append_plt(struct builder *b, const struct eh_frame_plt *plt, uint64_
 
 	if (plt->start < b->covered_to || plt->end > next || plt->end - b->first_vaddr > MAX_SPAN_BYTES)
 		return 0;
-	ret = append_gap(b, plt->start);
+	ret = append_gap(b, plt->start, PADDING_BYTES);
 	/* The entry's number is pushed, then the loader's word on the file. */
 	if (!ret && plt->header)
 		ret = append_plain(b, plt->start, SO_CFA_REG, 16, 0);

@@ -24,7 +24,7 @@
 /*
  * Unless it is empty, a table begins with a row at the start of its first block and ends with a row of rule
  * SO_RULE_NONE at the end of the last function. Functions less than 16 bytes apart have no row between them: the
- * padding keeps the rule before it.
+ * padding keeps the rule before it. Only what lies before a small function without instructions of its own has no rule.
  */
 struct unwind_table {
 	uint64_t first_block; /* number of the first block: virtual address >> SO_BLOCK_SHIFT */

@@ -666,6 +666,11 @@ UW_RARE enum uw_found uw_look_up(struct so_unwind *u, __u64 at)
 	const struct so_unwind_rule *rule;
 	const struct so_mapping *m = uw_find_mapping(u, at);
 	bool is_own = true; /* not one that a return probe has replaced */
+	/*
+	 * Coroutines begin with a return address of 0, and with a stack that is aligned as the psABI wants it. In the
+	 * innermost frame a rule that is wrong may find such a word.
+	 */
+	bool is_begin = !u->pc && !u->exact && u->n > 1 && !(u->sp & 15);
 	__u64 vaddr, frame;
 	__u32 id;
 
@@ -678,7 +683,7 @@ UW_RARE enum uw_found uw_look_up(struct so_unwind *u, __u64 at)
 	if (!m) {
 		if (!u->n)
 			uw_push(u, SO_FRAME(0, at));
-		return uw_cut(u, SO_TRUNC_NO_MAPPING);
+		return uw_cut(u, is_begin ? SO_TRUNC_NONE : SO_TRUNC_NO_MAPPING);
 	}
 	vaddr = at - m->bias;
 	frame = m->file ? SO_FRAME(m->file, vaddr) : SO_FRAME(0, at);

@@ -112,6 +112,14 @@ def test_realigned_stack():
     check(start("realign", 600), "main", "realign_caller", "realign_64", "realign_32", "realign_leaf")
 
 
+def test_coroutines():
+    """Stacks that begin at no function of the system's: all three kinds, with their first functions."""
+    recording = check(start("coroutines", 600), share=0.99)
+    for kind in ("linked", "unlinked", "own"):
+        seen = recording.count(f"{kind}_main", f"{kind}_work")
+        assert seen >= recording.samples / 10, f"{kind}: {seen} of {recording.samples}; {recording.examples('')}"
+
+
 def test_plt():
     recording = check(start("plt_heavy", 600), "main", "plt_calls")
     for function in ("tiny_rotate", "tiny_add"):

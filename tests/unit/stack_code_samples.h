@@ -346,6 +346,44 @@ SAMPLE(jump_table, "push rbx\n"
 		   "jmp rax\n")
 extern const uint8_t at_jump_table_only[];
 
+/* glibc's __start_context, boost.context's finish behind its trampoline, and what looks like them. */
+SAMPLE(begins, ".nops 8\n"
+	       "mov rsp, rbx\n"
+	       "mov rdi, [rsp]\n"
+	       "test rdi, rdi\n"
+	       "jz 1f\n"
+	       "call at_begins_callee\n"
+	       "mov rdi, rax\n"
+	       "1: call at_begins_callee\n"
+	       "hlt\n"
+	       ".nops 8\n"
+	       "push rbp\n"
+	       "jmp rbx\n"
+	       "at_begins_finish:\n"
+	       "xor rdi, rdi\n"
+	       "call at_begins_callee\n"
+	       "hlt\n"
+	       ".nops 8\n"
+	       "at_begins_returns:\n"
+	       "test rdi, rdi\n"
+	       "jz 1f\n"
+	       "hlt\n"
+	       "1: ret\n"
+	       ".nops 8\n"
+	       "at_begins_leaves:\n"
+	       "jz at_begins_callee\n"
+	       "jmp rax\n"
+	       "call at_begins_callee\n"
+	       "at_begins_behind_call:\n"
+	       "hlt\n"
+	       "call [rax+8]\n"
+	       "at_begins_behind_pointer:\n"
+	       "hlt\n"
+	       ".fill 160, 1, 0xcc\n"
+	       "at_begins_callee: ud2\n")
+extern const uint8_t at_begins_finish[], at_begins_returns[], at_begins_leaves[], at_begins_behind_call[],
+	at_begins_behind_pointer[];
+
 /* Of a table of distances the first case lies behind the jump, as often as not. */
 SAMPLE(switch_case, "lea r11, [rip+8]\n"
 		    "movsxd rcx, dword ptr [r11+rdi*4]\n"

@@ -159,9 +159,9 @@ static void test_overwritten_return_address(void **state)
 		*word = 0x4141414141414141;
 		unwind(&r);
 		expect_frames(&r, at[i] + 1, SO_TRUNC_NO_MAPPING);
-		*word = 0;
+		*word = 0; /* the beginning of a coroutine's stack, but not in the innermost frame */
 		unwind(&r);
-		expect_frames(&r, at[i] + 1, SO_TRUNC_NO_MAPPING);
+		expect_frames(&r, at[i] + 1, at[i] ? SO_TRUNC_NONE : SO_TRUNC_NO_MAPPING);
 		*word = r.s.maps[0].start; /* the byte before it is in no code */
 		unwind(&r);
 		expect_frames(&r, at[i] + 1, SO_TRUNC_NO_MAPPING);
@@ -172,7 +172,10 @@ static void test_overwritten_return_address(void **state)
 	unload(&r);
 }
 
-/* A return address into the same function at another depth: plausible frames, but it ends, and within the stack. */
+/*
+ * A return address into the same function at another depth: plausible frames, but it ends, and within the stack. It does
+ * so at a word of 0, which looks like the beginning of a coroutine's.
+ */
 static void test_loop(void **state)
 {
 	static struct replay r;
@@ -180,7 +183,6 @@ static void test_loop(void **state)
 	load(&r, STACKS "/recursion");
 	*return_address(&r, 604) = *return_address(&r, 300);
 	unwind(&r);
-	assert_true(r.u.cause != SO_TRUNC_NONE);
 	assert_true(r.u.n >= 605 && r.u.n < 620);
 	unload(&r);
 }

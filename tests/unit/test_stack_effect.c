@@ -264,6 +264,25 @@ static void test_call_of_helper(void **state)
 	expect_row(&rows, after, &rule);
 }
 
+static void test_begins(void **state)
+{
+	struct code code = make_code(sample_begins, sample_begins_end);
+	static const struct {
+		const uint8_t *at;
+		bool begins;
+	} cases[] = {
+		{ sample_begins + 8, true },	  { at_begins_finish, true },
+		{ at_begins_returns, false },	  { at_begins_leaves, false },
+		{ at_begins_behind_call, false }, { at_begins_behind_pointer, false },
+		{ sample_begins, false }, /* nothing is known of what lies before it */
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_int_equal(stack_effect__is_begin(*state, read_code, &code,
+							BASE + (uint64_t)(cases[i].at - sample_begins)),
+				 cases[i].begins);
+}
+
 static void test_pops_to_memory(void **state)
 {
 	EXPECT(pops_to_memory, sample_pops_to_memory, CFA(RSP, 8), SAVES(SAME, SAME));
@@ -564,6 +583,7 @@ int main(void)
 					    cmocka_unit_test(test_calls),
 					    cmocka_unit_test(test_call_without_return),
 					    cmocka_unit_test(test_call_of_helper),
+					    cmocka_unit_test(test_begins),
 					    cmocka_unit_test(test_pops_to_memory),
 					    cmocka_unit_test(test_frames_of_v8),
 					    cmocka_unit_test(test_frame_pointer_first),

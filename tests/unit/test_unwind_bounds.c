@@ -140,6 +140,13 @@ static void test_no_mapping(void **state)
 	put(16, 0);
 	unwind(AT(1), 0);
 	EXPECT(NO_MAPPING, LEAF(1), CALLER(2));
+	put(8, RET(2)); /* the same, where a coroutine's stack may begin */
+	put(24, 0);
+	unwind(AT(1), 8);
+	EXPECT(NONE, LEAF(1), CALLER(2));
+	put(8, 0); /* the innermost frame's rule may be wrong */
+	unwind(AT(1), 8);
+	EXPECT(NO_MAPPING, LEAF(1));
 	w->n_mappings = 0;
 	unwind(AT(1), 0);
 	EXPECT(NO_MAPPING, SO_FRAME(0, AT(1)));

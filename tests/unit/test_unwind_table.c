@@ -183,6 +183,29 @@ static void test_gaps(void **state)
 	expect_none(t, 0xe00);
 }
 
+/* A stack may begin at a small function without instructions: what is looked up then is the byte before it. */
+static void test_padding_before_small_function(void **state)
+{
+	_cleanup_(unwind_table) struct unwind_table *t = NULL;
+	struct image im;
+
+	image__init(&im);
+	IMAGE_CIE(&im);
+	IMAGE_FDE(&im, 0x500, 0x4d, 0x0e, 16);
+	IMAGE_FDE(&im, 0x550, 0x1a, 0x00, 0x00);
+	IMAGE_FDE(&im, 0x570, 0x1a, 0x0e, 16);
+	IMAGE_FDE(&im, 0x590, 0x41, 0x00);
+	image__finish(&im);
+	t = compile(&im);
+	expect(t, 0x54c, RSP(16));
+	expect_none(t, 0x54d);
+	expect_none(t, 0x54f);
+	expect(t, 0x550, RSP(8));
+	expect(t, 0x56f, RSP(8));
+	expect(t, 0x58f, RSP(16));
+	expect(t, 0x590, RSP(8));
+}
+
 /* The end of the last function on a block's boundary still has its row. */
 static void test_end_on_boundary(void **state)
 {
@@ -484,6 +507,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_prologue_epilogue),  cmocka_unit_test(test_locations),
 		cmocka_unit_test(test_encodings),          cmocka_unit_test(test_refused_encodings),
 		cmocka_unit_test(test_augmentations),      cmocka_unit_test(test_gaps),
+		cmocka_unit_test(test_padding_before_small_function),
 		cmocka_unit_test(test_end_on_boundary),    cmocka_unit_test(test_unsorted_and_overlapping),
 		cmocka_unit_test(test_damaged_programs),   cmocka_unit_test(test_deep_remember),
 		cmocka_unit_test(test_broken_lengths),     cmocka_unit_test(test_cie_pointers),
