@@ -71,7 +71,8 @@ static int learn(struct learner *l, struct learned_code *code, struct code_reade
 	l->attempts++;
 	if (is_sigreturn(r, exact ? address : address + 1))
 		return learn_kind(code, address, SO_CFA_SIGNAL, 2);
-	if (!exact && stack_effect__is_begin(l->effects, read_code, r, address + 1))
+	/* Generated code is entered by jumps and computed returns too, and has traps behind these. */
+	if (!exact && r->file && stack_effect__is_begin(l->effects, read_code, r, address + 1))
 		return learn_kind(code, address, SO_CFA_END, 1);
 	if (exact)
 		ret = stack_effect__follow(l->effects, read_code, r, address, limits.low, limits.high, &rows);

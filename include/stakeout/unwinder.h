@@ -668,9 +668,9 @@ UW_RARE enum uw_found uw_look_up(struct so_unwind *u, __u64 at)
 	bool is_own = true; /* not one that a return probe has replaced */
 	/*
 	 * Coroutines begin with a return address of 0, and with a stack that is aligned as the psABI wants it. In the
-	 * innermost frame a rule that is wrong may find such a word.
+	 * innermost frame, and in code that belongs to no file, a rule that is wrong may find such a word.
 	 */
-	bool is_begin = !u->pc && !u->exact && u->n > 1 && !(u->sp & 15);
+	bool is_begin = !u->pc && !u->exact && u->n > 1 && !u->no_file && !(u->sp & 15);
 	__u64 vaddr, frame;
 	__u32 id;
 
