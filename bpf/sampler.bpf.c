@@ -82,7 +82,15 @@ static __always_inline const struct so_mapping *uw_mapping(__u32 i)
 
 static __always_inline struct so_frame_cache *uw_cache(__u32 cpu);
 
-#define UW_SEARCH __noinline
+static __always_inline __u64 fs_base(void)
+{
+	struct task_struct *task = current_task();
+
+	return have_task_btf ? task->thread.fsbase : BPF_CORE_READ(task, thread.fsbase);
+}
+
+#define UW_FS_BASE fs_base
+#define UW_SEARCH  __noinline
 #include "stakeout/unwinder.h"
 
 struct {

@@ -41,6 +41,7 @@ static __always_inline const struct so_mapping *uw_mapping(__u32 i)
 
 static __always_inline struct so_frame_cache *uw_cache(__u32 cpu);
 
+#define UW_FS_BASE()   (bpf_get_current_task_btf()->thread.fsbase)
 #define UW_SEARCH      __noinline
 #define UW_CACHE_SHIFT 10
 #include "stakeout/unwinder.h"

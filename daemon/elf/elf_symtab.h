@@ -23,6 +23,7 @@ enum elf_table {
 	ELF_TABLE_MAIN,    /* .symtab, of whichever file or image had it */
 	ELF_TABLE_DYNAMIC, /* .dynsym */
 	ELF_TABLE_PLT,     /* a .dynsym name to which "@plt" is added */
+	ELF_TABLE_GO,      /* what a Go program keeps for its own stack traces */
 	ELF_TABLE_KERNELS, /* no table: names of CUDA kernels, where the file's code has them */
 	ELF_N_TABLES,
 };

@@ -14,6 +14,7 @@
 #include "daemon/elf/elf_plt.h"
 #include "daemon/elf/elf_sections.h"
 #include "daemon/elf/elf_symtab.h"
+#include "daemon/elf/go_functions.h"
 #include "daemon/symbols/mini_debuginfo.h"
 #include "stakeout/array.h"
 
@@ -29,7 +30,7 @@ struct elf_symbols {
 	struct elf_image image; /* the file itself */
 	struct elf_file elf;
 	struct elf_fde_index fdes;
-	const char *source; /* "symtab", "debug-file", "debugdata", "dynsym", "none" */
+	const char *source; /* "symtab", "debug-file", "debugdata", "pclntab", "dynsym", "none" */
 	int fd, debug_fd;   /* -1: not needed */
 	uint8_t *memory;    /* the copy of an image given in memory */
 	size_t memory_size;
@@ -199,6 +200,36 @@ static int add_dynamic_symbols(struct loading *loading)
 	return elf_plt__add(&symbols->symtab, &loading->image, &loading->sections, &where);
 }
 
+/* Of a stripped Go program: its runtime's own table has all functions. A damaged one is passed over. */
+static int add_go_functions(struct loading *loading)
+{
+	_cleanup_(go_functions) struct go_functions functions = { 0 };
+	struct elf_symbols *symbols = loading->symbols;
+	struct elf_symtab_location where = { 0 };
+	struct go_function f;
+	int ret = go_functions__read(&loading->image, &functions);
+
+	if (ret < 0)
+		return ret == -ENOMEM ? ret : 0;
+	for (uint32_t i = 0; i < functions.n && ret == 0; i++) {
+		if (!go_functions__get(&functions, i, &f))
+			continue;
+		ret = elf_symtab__add_entry(&symbols->symtab, &(struct elf_symtab_entry){
+								      .start = f.start,
+								      .extent = (uint32_t)(f.end - f.start),
+								      .name = f.name,
+								      .table = ELF_TABLE_GO,
+								      .rank = ELF_RANK_LOCAL,
+							      });
+	}
+	where.names_at = functions.names_at;
+	where.names_size = functions.names_size;
+	set_names(symbols, ELF_TABLE_GO, &loading->image, &where);
+	if (ret == 0 && functions.n > 0)
+		symbols->source = "pclntab";
+	return ret;
+}
+
 /* What to prefer among entries that all cover an address, before their names are looked at. */
 static int class_of(const struct elf_symtab_entry *entry)
 {
@@ -318,6 +349,8 @@ static int load(struct loading *loading, const char *path, const struct debug_ro
 	ret = elf_sections__read(image, &loading->sections);
 	if (ret == 0)
 		ret = add_full_symbols(loading, path, debug_root);
+	if (ret == 0 && strcmp(symbols->source, "none") == 0)
+		ret = add_go_functions(loading);
 	if (ret == 0)
 		ret = add_dynamic_symbols(loading);
 	if (ret == 0)

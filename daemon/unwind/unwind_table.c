@@ -8,6 +8,7 @@
 #include "daemon/unwind/cfi_entries.h"
 #include "daemon/unwind/cfi_rules.h"
 #include "daemon/unwind/eh_frame.h"
+#include "daemon/unwind/go_rules.h"
 #include "daemon/unwind/kept_cfa.h"
 
 #define MAX_SPAN_BYTES ((uint64_t)(UNWIND_TABLE_MAX_BLOCKS - 1) << SO_BLOCK_SHIFT)
@@ -27,6 +28,9 @@ struct builder {
 	uint64_t from;         /* text before this address is an earlier entry's */
 	uint32_t rule_at_from; /* rule in force at `from`, as far as the program has run */
 	bool pending;          /* rule_at_from is not a row yet */
+	/* Of a Go program; NULL: of another. The next one of its functions. */
+	struct go_rules *go;
+	uint32_t go_next;
 };
 
 static int append_row(struct builder *b, uint64_t pc, uint32_t rule)
@@ -181,13 +185,75 @@ static int append_plt(struct builder *b, const struct eh_frame_plt *plt, uint64_
 	return ret;
 }
 
-/* The span of text, and how many of the (sorted) entries lie in it. */
-static uint32_t measure_span(const struct eh_frame *eh, const struct cfi_entries *entries, uint64_t *first_vaddr,
-			     uint64_t *end)
+static int put_go_row(void *context, uint64_t pc, const struct so_unwind_rule *rule)
 {
+	struct builder *b = context;
+	uint32_t number;
+	int ret = cfi_rules__number(&b->rules, rule, &number);
+
+	return ret ? ret : append_row(b, pc, number);
+}
+
+/* A function whose table is damaged leaves nothing behind. */
+static int append_go_function(struct builder *b, uint32_t i, uint64_t start)
+{
+	uint32_t n_rows, indexed;
+	int ret = append_gap(b, start, PADDING_BYTES);
+
+	n_rows = b->table->n_rows;
+	indexed = b->indexed;
+	ret = ret ?: go_rules__each(b->go, i, put_go_row, b);
+	if (ret == -EINVAL) {
+		b->table->n_rows = n_rows;
+		b->indexed = indexed;
+		ret = append_row(b, start, SO_RULE_NONE);
+	}
+	return ret;
+}
+
+/* Go's functions that begin before `next`; what overlaps an entry is the entry's. */
+static int append_go(struct builder *b, uint64_t next)
+{
+	int ret = 0;
+
+	for (; b->go && b->go_next < go_rules__n(b->go) && !ret; b->go_next++) {
+		uint64_t start, end;
+
+		if (!go_rules__function(b->go, b->go_next, &start, &end))
+			continue;
+		if (start >= next)
+			return 0;
+		if (start < b->covered_to || start < b->first_vaddr || end > next ||
+		    end - b->first_vaddr > MAX_SPAN_BYTES)
+			continue;
+		ret = append_go_function(b, b->go_next, start);
+		b->covered_to = end;
+	}
+	return ret;
+}
+
+/* What has no entry of its own, up to the next entry: Go's functions, and linkage tables. */
+static int append_others(struct builder *b, const struct eh_frame *eh, size_t *plt, uint64_t next)
+{
+	int ret = 0;
+
+	for (; *plt < eh->n_plts && eh->plts[*plt].start < next && !ret; (*plt)++) {
+		ret = append_go(b, eh->plts[*plt].start);
+		ret = ret ?: append_plt(b, &eh->plts[*plt], next);
+	}
+	return ret ?: append_go(b, next);
+}
+
+/* The span of text, and how many of the (sorted) entries lie in it. */
+static uint32_t measure_span(const struct eh_frame *eh, const struct cfi_entries *entries, const struct go_rules *go,
+			     uint64_t *first_vaddr, uint64_t *end)
+{
+	uint64_t go_start = UINT64_MAX, go_end = 0;
 	uint32_t n;
 
-	*first_vaddr = entries->fdes[0].start;
+	if (go)
+		go_rules__span(go, &go_start, &go_end);
+	*first_vaddr = entries->n_fdes && entries->fdes[0].start < go_start ? entries->fdes[0].start : go_start;
 	if (eh->n_plts && eh->plts[0].start < *first_vaddr)
 		*first_vaddr = eh->plts[0].start;
 	*first_vaddr &= ~(uint64_t)SO_BLOCK_MASK;
@@ -200,6 +266,8 @@ static uint32_t measure_span(const struct eh_frame *eh, const struct cfi_entries
 		if (fde->start + fde->length > *end)
 			*end = fde->start + fde->length;
 	}
+	if (go_end > *end && go_end - *first_vaddr <= MAX_SPAN_BYTES)
+		*end = go_end;
 	for (size_t i = 0; i < eh->n_plts; i++)
 		if (eh->plts[i].end > *end && eh->plts[i].end - *first_vaddr <= MAX_SPAN_BYTES)
 			*end = eh->plts[i].end;
@@ -213,12 +281,10 @@ static int append_all(struct builder *b, const struct eh_frame *eh, const struct
 	int ret = 0;
 
 	for (uint32_t i = 0; i < n && !ret; i++) {
-		for (; plt < eh->n_plts && eh->plts[plt].start < entries->fdes[i].start && !ret; plt++)
-			ret = append_plt(b, &eh->plts[plt], entries->fdes[i].start);
+		ret = append_others(b, eh, &plt, entries->fdes[i].start);
 		ret = ret ?: append_fde(b, eh, &entries->cies[entries->fdes[i].cie], &entries->fdes[i]);
 	}
-	for (; plt < eh->n_plts && !ret; plt++)
-		ret = append_plt(b, &eh->plts[plt], UINT64_MAX);
+	ret = ret ?: append_others(b, eh, &plt, UINT64_MAX);
 	if (!ret && t->n_rows)
 		ret = append_row(b, b->covered_to, SO_RULE_NONE);
 	while (!ret && b->indexed <= t->n_blocks)
@@ -244,14 +310,15 @@ static void count_unsupported(struct unwind_table *t)
 	}
 }
 
-static int build(struct unwind_table *t, const struct eh_frame *eh, const struct cfi_entries *entries)
+static int build(struct unwind_table *t, const struct eh_frame *eh, const struct cfi_entries *entries,
+		 struct go_rules *go)
 {
-	struct builder b = { .table = t };
+	struct builder b = { .table = t, .go = go };
 	uint64_t end;
 	uint32_t n;
 	int ret;
 
-	n = measure_span(eh, entries, &b.first_vaddr, &end);
+	n = measure_span(eh, entries, go, &b.first_vaddr, &end);
 	t->n_bad_fdes += entries->n_fdes - n;
 	t->first_block = b.first_vaddr >> SO_BLOCK_SHIFT;
 	/* The block of the end is one of the table's, so that the row that ends the last function is in it. */
@@ -281,12 +348,16 @@ static int compile(const struct eh_frame *eh, struct unwind_table **out, struct 
 {
 	_cleanup_(unwind_table) struct unwind_table *t = calloc(1, sizeof(*t));
 	_cleanup_(cfi_entries) struct cfi_entries entries = { 0 };
+	_cleanup_(go_rules) struct go_rules *go = NULL;
 	int ret = t ? cfi_entries__read(eh, &entries) : -ENOMEM;
 
+	/* Without the table of a Go program, its functions have no rules. */
+	if (!ret && go_rules__new(eh, &go) == -ENOMEM)
+		ret = -ENOMEM;
 	if (!ret) {
 		t->n_fdes = entries.n_read;
 		t->n_bad_fdes = entries.n_bad;
-		ret = entries.n_fdes ? build(t, eh, &entries) : build_empty(t);
+		ret = entries.n_fdes || go ? build(t, eh, &entries, go) : build_empty(t);
 	}
 	if (ret == -E2BIG)
 		return so_err(err, -EINVAL, ".eh_frame needs more than %u rows", UNWIND_TABLE_MAX_ROWS);

@@ -67,14 +67,17 @@ enum so_reg {
 
 /* How the canonical frame address (the caller's rsp after the return) is found. */
 enum so_cfa_kind {
-	SO_CFA_NONE,    /* no unwind information covers the address */
-	SO_CFA_END,     /* outermost frame: the return address is undefined */
-	SO_CFA_REG,     /* cfa_reg + cfa_off */
-	SO_CFA_KEPT,    /* the same, and nothing that is called from here writes cfa_reg (daemon/unwind/kept_cfa.h) */
-	SO_CFA_DEREF,   /* *(cfa_reg + cfa_off) + cfa_off2: stack-realigned functions, hand-written vector code */
-	SO_CFA_INDEXED, /* *(base + index * 8 + cfa_off) + cfa_off2, see SO_CFA_REGS(): hand-written code */
-	SO_CFA_PLT,     /* rsp + cfa_off + ((rip & 15) >= cfa_off2 ? 8 : 0) */
-	SO_CFA_SIGNAL,  /* signal trampoline: all registers are in the sigcontext at rsp + 40 */
+	SO_CFA_NONE,     /* no unwind information covers the address */
+	SO_CFA_END,      /* outermost frame: the return address is undefined */
+	SO_CFA_REG,      /* cfa_reg + cfa_off */
+	SO_CFA_KEPT,     /* the same, and nothing that is called from here writes cfa_reg (daemon/unwind/kept_cfa.h) */
+	SO_CFA_DEREF,    /* *(cfa_reg + cfa_off) + cfa_off2: stack-realigned functions, hand-written vector code */
+	SO_CFA_INDEXED,  /* *(base + index * 8 + cfa_off) + cfa_off2, see SO_CFA_REGS(): hand-written code */
+	SO_CFA_PLT,      /* rsp + cfa_off + ((rip & 15) >= cfa_off2 ? 8 : 0) */
+	SO_CFA_SIGNAL,   /* signal trampoline: all registers are in the sigcontext at rsp + 40 */
+	SO_CFA_GO_STACK, /* from a Go thread's own stack back to the goroutine's, see SO_GO_STACK() */
+	SO_CFA_GO_CGO,   /* the same, of one that called C */
+	SO_CFA_GO_FRAME, /* the same, of a function whose frame rbp leads back to */
 	SO_CFA_UNSUPPORTED, /* an expression or a register save that this table cannot hold */
 	SO_CFA_KINDS,
 };
@@ -111,6 +114,20 @@ struct so_unwind_rule {
 #define SO_CFA_REGS(base, index) ((__u8)((base) | (index) << 4))
 #define SO_CFA_BASE(regs)        ((regs)&15)
 #define SO_CFA_INDEX(regs)       ((regs) >> 4)
+
+/*
+ * How the runtime of Go comes back to a goroutine's stack (daemon/unwind/go_rules.h). rbp and rbx are as they were, so
+ * their fields have offsets too; g, m and curg are pointers, 8 bytes each.
+ *   SO_CFA_GO_STACK  g = *(fs base + cfa_off), m = *(g + rbp_off), curg = *(m + rbx_off), sp = *(curg + SP(cfa_off2)).
+ *                    ADD(cfa_off2) is 8: the CFA is sp + 8. It is 0: the CFA is sp, and the return address that which
+ *                    lies behind that of sp in curg.
+ *   SO_CFA_GO_CGO    g = *(rsp + cfa_off), depth = *(rsp + cfa_off2). The CFA is *(g + rbp_off) - depth + 8, and
+ *                    depth + 8 where g is 0.
+ *   SO_CFA_GO_FRAME  The CFA is rbp + 16, and rbp is saved there.
+ */
+#define SO_GO_STACK(sp, add)      ((__s32)((sp) | (add) << 16))
+#define SO_GO_STACK_SP(cfa_off2)  ((cfa_off2)&0xffff)
+#define SO_GO_STACK_ADD(cfa_off2) ((cfa_off2) >> 16)
 
 #define SO_SAVES(rbp, rbx) ((__u8)((rbp) | (rbx) << 4))
 #define SO_RA(kind, reg)   ((__u8)((kind) | (reg) << 4))

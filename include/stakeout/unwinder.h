@@ -26,6 +26,7 @@
  *   UW_TRUE_RETURN(at)                                         the return address that lay at this address of the stack
  *                                                              before a return probe replaced it; 0: none did. 0 by
  *                                                              default
+ *   UW_FS_BASE()                                           the thread's fs base; 0: not known. 0 by default
  *   UW_SEARCH                                                  storage class of the two searches: in BPF they are
  *                                                              global functions, which the verifier checks once
  */
@@ -40,6 +41,10 @@
 
 #ifndef UW_TRUE_RETURN
 #define UW_TRUE_RETURN(at) 0
+#endif
+
+#ifndef UW_FS_BASE
+#define UW_FS_BASE() 0
 #endif
 
 /*
@@ -542,6 +547,54 @@ static __always_inline int uw_caller(struct so_unwind *u, const struct so_unwind
 	return 0;
 }
 
+/* The stack pointer of the goroutine that a thread of Go's runtime works for; 0: not to be had. */
+static __always_inline __u64 uw_go_sp(struct so_unwind *u, const struct so_unwind_rule *r)
+{
+	__u64 at = UW_FS_BASE(), sp;
+
+	if (!at || !uw_read_user(&at, 8, at + (__s64)r->cfa_off) || !uw_read_user(&at, 8, at + (__s64)r->rbp_off) ||
+	    !uw_read_user(&at, 8, at + (__s64)r->rbx_off) || !uw_read_user(&sp, 8, at + SO_GO_STACK_SP(r->cfa_off2)))
+		return 0;
+	if (!SO_GO_STACK_ADD(r->cfa_off2) && !uw_read_user(&u->pc, 8, at + SO_GO_STACK_SP(r->cfa_off2) + 8))
+		return 0;
+	return sp;
+}
+
+/* That of a goroutine that called C. */
+static __always_inline __u64 uw_go_cgo_sp(struct so_unwind *u, const struct so_unwind_rule *r)
+{
+	__u64 g, depth;
+
+	if (!uw_read_user(&g, 8, u->sp + (__s64)r->cfa_off) || !uw_read_user(&depth, 8, u->sp + (__s64)r->cfa_off2))
+		return 0;
+	if (!g)
+		return depth;
+	return uw_read_user(&g, 8, g + (__s64)r->rbp_off) ? g - depth : 0;
+}
+
+/* From a thread's own stack to a goroutine's, which may lie anywhere. */
+UW_RARE int uw_goroutine(struct so_unwind *u, const struct so_unwind_rule *r)
+{
+	__u64 sp;
+	bool has_pc = r->cfa_kind == SO_CFA_GO_STACK && !SO_GO_STACK_ADD(r->cfa_off2);
+
+	if (r->cfa_kind == SO_CFA_GO_FRAME) {
+		sp = u->bp + 8;
+		if (!(u->known & UW_RBP))
+			return uw_cut(u, SO_TRUNC_REG_UNKNOWN);
+		if (!uw_read_user(&u->bp, 8, u->bp))
+			return uw_cut(u, SO_TRUNC_STACK_READ);
+	} else {
+		sp = r->cfa_kind == SO_CFA_GO_CGO ? uw_go_cgo_sp(u, r) : uw_go_sp(u, r);
+	}
+	if (!sp || (!has_pc && !uw_read_user(&u->pc, 8, sp)))
+		return uw_cut(u, SO_TRUNC_STACK_READ);
+	u->sp = has_pc ? sp : sp + 8;
+	u->known &= UW_RBP | UW_RBX;
+	u->exact = 0;
+	return 0;
+}
+
 /* Whether a call ends at the address: e8 rel32, or ff /2 of two to seven bytes (ModRM reg is 2, SIB, displacement). */
 static __always_inline bool uw_is_after_call(__u64 address)
 {
@@ -594,6 +647,11 @@ UW_RARE int uw_check_doubtful(struct so_unwind *u)
 	return uw_is_caller(u) ? 0 : uw_cut(u, SO_TRUNC_NO_RULES);
 }
 
+static __always_inline bool uw_leads_to_goroutine(__u32 kind)
+{
+	return kind >= SO_CFA_GO_STACK && kind <= SO_CFA_GO_FRAME;
+}
+
 /* Two places, for addresses that have the same hash. */
 static __always_inline __u16 *uw_cache_index(struct so_frame_cache *c, __u64 at)
 {
@@ -635,7 +693,8 @@ static __always_inline void uw_keep(struct so_unwind *u, __u64 at, __u64 frame)
 	struct so_cached_frame *f;
 	__u16 *numbers;
 
-	if (!c || !u->run || (u->rule.cfa_kind >= SO_CFA_DEREF && u->rule.cfa_kind <= SO_CFA_PLT))
+	if (!c || !u->run || (u->rule.cfa_kind >= SO_CFA_DEREF && u->rule.cfa_kind <= SO_CFA_PLT) ||
+	    uw_leads_to_goroutine(u->rule.cfa_kind))
 		return;
 	u->cached = c->next++ & (UW_CACHE_ENTRIES - 1);
 	numbers = uw_cache_index(c, at);
@@ -740,6 +799,8 @@ static __always_inline int uw_step(struct so_unwind *u)
 		return uw_frame_pointer(u);
 	if (kind == SO_CFA_SIGNAL)
 		return uw_signal(u);
+	if (uw_leads_to_goroutine(kind))
+		return uw_goroutine(u, rule);
 	return uw_cut(u, kind == SO_CFA_END ? SO_TRUNC_NONE : SO_TRUNC_RULE_UNSUPPORTED);
 }
 

@@ -25,6 +25,7 @@ static struct {
 	unsigned reads; /* of the last walk */
 	uint32_t run;
 	struct so_frame_cache *cache;
+	uint64_t fs_base;
 } user_space;
 
 static bool uw_read_user(void *dst, __u32 bytes, __u64 address)
@@ -53,7 +54,8 @@ static struct so_frame_cache *uw_cache(__u32 cpu)
 	return user_space.cache;
 }
 
-#define UW_SEARCH static __attribute__((unused))
+#define UW_FS_BASE() user_space.fs_base
+#define UW_SEARCH    static __attribute__((unused))
 #include "stakeout/unwinder.h"
 
 static void user_space__walk(struct so_unwind *u, uint64_t pc, uint64_t mappings, uint32_t run)

@@ -178,6 +178,30 @@ def test_rust():
     assert any("rust_sim::" in f for stack in recording.stacks for f in stack), recording.examples("")
 
 
+def check_go(name, *stacks):
+    """The assembly functions of Go's runtime may have the name of their calling convention behind their own."""
+    recording = check(start(name, 600), "main.worker", duration=2, share=0.99)
+    for functions in (
+        ("runtime.goexit", "main.worker", "main.inC", "runtime.cgocall", "runtime.asmcgocall"),
+        ("runtime.goexit", "main.worker", "main.inGo", "main.goWork"),
+        ("runtime.goexit", "main.worker", "main.readClock", "time.now"),
+        *stacks,
+    ):
+        names = [{frame.removesuffix(".abi0") for frame in stack} for stack in recording.stacks]
+        seen = sum(n for found, n in zip(names, recording.stacks.values()) if found.issuperset(functions))
+        assert seen >= recording.samples / 50, f"{functions}: {seen} of {recording.samples}; {recording.examples('')}"
+
+
+def test_go():
+    """Goroutines have stacks of their own, which calls of C and parts of the runtime leave for the thread's."""
+    check_go("go_sim", ("runtime.goexit", "main.inC", "runtime.asmcgocall", "c_outer", "c_inner"))
+
+
+def test_go_stripped():
+    """Names come from the table that the runtime has for its own stack traces."""
+    check_go("go_sim-stripped")
+
+
 def test_switcher():
     """Nearly all samples hit the kernel, in system calls."""
     check(start("switcher", 600))

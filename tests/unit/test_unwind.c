@@ -128,6 +128,64 @@ static void test_indexed(void **state)
 	EXPECT(REG_UNKNOWN, LEAF(1), CALLER(1));
 }
 
+/* As asmcgocall leaves it: the goroutine at rsp + 48, below the end of whose stack its own frame is. */
+static void test_go_cgo(void **state)
+{
+	TEXT(END, RSP(8), { .cfa_kind = SO_CFA_GO_CGO, .cfa_off = 48, .cfa_off2 = 40, .rbp_off = 8 }, RSP(24));
+	put(4096, RET(2));
+	put(4104 + 48, STACK + 8192);
+	put(4104 + 40, 800);
+	put(8192 + 8, STACK + 2048);
+	put(2048 - 800, RET(3)); /* below the first stack */
+	put(2048 - 800 + 24, RET(0));
+	unwind(AT(1), 4096);
+	EXPECT(NONE, LEAF(1), CALLER(2), CALLER(3), CALLER(0));
+	/* No goroutine: the stack pointer itself. */
+	put(4104 + 48, 0);
+	put(4104 + 40, STACK + 2048 - 800);
+	unwind(AT(1), 4096);
+	EXPECT(NONE, LEAF(1), CALLER(2), CALLER(3), CALLER(0));
+	put(4104 + 48, 0x1234);
+	unwind(AT(1), 4096);
+	EXPECT(STACK_READ, LEAF(1), CALLER(2));
+}
+
+#define GO_STACK(add)                                                                      \
+	{                                                                                  \
+		.cfa_kind = SO_CFA_GO_STACK, .cfa_off = -8, .rbp_off = 48, .rbx_off = 192, \
+		.cfa_off2 = SO_GO_STACK(56, add)                                           \
+	}
+
+/* As systemstack and morestack leave it: by the thread's g, its m, and what that runs. */
+static void test_go_stack(void **state)
+{
+	TEXT(END, RSP(8), GO_STACK(8), GO_STACK(0), { .cfa_kind = SO_CFA_GO_FRAME }, { CFA(RBP, 16) });
+	user_space.fs_base = STACK + 6000;
+	put(6000 - 8, STACK + 8192);
+	put(8192 + 48, STACK + 8504);
+	put(8504 + 192, STACK + 9000);
+	put(9000 + 56, STACK + 1600);
+	put(1600, RET(5)); /* which needs the rbp that nothing has changed */
+	set_reg(SO_REG_RBP, STACK + 1696);
+	put(1696 + 8, RET(0));
+	put(4096, RET(2));
+	unwind(AT(1), 4096);
+	EXPECT(NONE, LEAF(1), CALLER(2), CALLER(5), CALLER(0));
+	/* Its return address is with its stack pointer. */
+	put(4096, RET(3));
+	put(1600, 0x1234);
+	put(9000 + 64, RET(5));
+	unwind(AT(1), 4096);
+	EXPECT(NONE, LEAF(1), CALLER(3), CALLER(5), CALLER(0));
+	put(4096, RET(4));
+	unwind(AT(1), 4096);
+	EXPECT(NONE, LEAF(1), CALLER(4), CALLER(0));
+	user_space.fs_base = 0;
+	put(4096, RET(2));
+	unwind(AT(1), 4096);
+	EXPECT(STACK_READ, LEAF(1), CALLER(2));
+}
+
 /* A stack-realigned function: the CFA lies at rbp-8, rbp itself at rbp, rbx at rbp-16. */
 #define REALIGNED                                                                               \
 	{                                                                                       \
@@ -455,6 +513,8 @@ int main(void)
 		TEST(other_registers),
 		TEST(kept_register),
 		TEST(indexed),
+		TEST(go_cgo),
+		TEST(go_stack),
 		TEST(realigned),
 		TEST(deref_offset),
 		TEST(deref_red_zone),

@@ -55,6 +55,7 @@ $(UNIT)/test_cuda_standin: | $(CUDA_STANDINS) $(CUDA_DIR)/cuda_calls $(CUDA_DIR)
 $(UNIT)/test_nvml: | $(addprefix $(UNIT)/nvml_,fake.so old.so bare.so other.so broken.so static)
 $(UNIT)/test_nvml_remote $(UNIT)/test_nvml_watch: | $(BUILD)/dist/stakeout-nvml $(CUDA_DIR)/plain/libnvidia-ml.so.1
 $(UNIT)/test_nvml_watch: | $(addprefix $(UNIT)/nvml_,fake.so hangs.so hangs_later.so)
+$(UNIT)/test_go_rules: | $(filter $(WORKLOAD_DIR)/go_sim-stripped,$(WORKLOADS))
 $(UNIT)/test_torch_library: | $(addprefix $(WORKLOAD_DIR)/,torch/libc10.so torch_old/libc10.so)
 $(UNIT)/test_alloc_library: | $(WORKLOAD_DIR)/alloc_count-static
 $(UNIT)/test_unwind_live: | $(addprefix $(BUILD)/tests/golden/targets/,library_calls library_calls-static prologue throw)

@@ -10,6 +10,10 @@ RUSTC           := $(firstword $(wildcard /usr/bin/rustc) $(shell command -v rus
 ifneq ($(RUSTC),)
 WORKLOADS       += $(WORKLOAD_DIR)/rust_sim
 endif
+GO              := $(firstword $(wildcard /usr/bin/go) $(shell command -v go 2>/dev/null))
+ifneq ($(GO),)
+WORKLOADS       += $(addprefix $(WORKLOAD_DIR)/,go_sim go_sim-stripped)
+endif
 WORKLOAD_HDRS   := $(wildcard tests/workloads/*.h)
 
 .PHONY: workloads
@@ -56,6 +60,14 @@ $(WORKLOAD_DIR)/mem_grow: tests/workloads/mem_grow.cpp
 $(WORKLOAD_DIR)/torch/libc10.so $(WORKLOAD_DIR)/torch_old/libc10.so: tests/workloads/torch_c10.cpp
 	@mkdir -p $(@D)
 	$(Q)g++ $(WORKLOAD_CFLAGS) -fno-omit-frame-pointer $(if $(findstring torch_old,$@),-DOLD_FORM) -std=c++17 -fPIC -shared -o $@ $<
+
+$(WORKLOAD_DIR)/go_sim: tests/workloads/go_sim.go
+	@mkdir -p $(@D)
+	$(Q)GO111MODULE=off GOFLAGS= GOCACHE=$(abspath $(BUILD))/go-cache CGO_ENABLED=1 CC=gcc $(GO) build -o $@ $<
+
+$(WORKLOAD_DIR)/go_sim-stripped: tests/workloads/go_sim.go
+	@mkdir -p $(@D)
+	$(Q)GO111MODULE=off GOFLAGS= GOCACHE=$(abspath $(BUILD))/go-cache CGO_ENABLED=1 CC=gcc $(GO) build -ldflags="-s -w" -o $@ $<
 
 $(WORKLOAD_DIR)/rust_sim: tests/workloads/rust_sim.rs
 	@mkdir -p $(@D)
