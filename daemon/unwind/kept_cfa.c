@@ -25,7 +25,7 @@ struct search {
 	const struct eh_frame *eh;
 	struct unwind_table *table;
 	struct cfi_rules *rules;
-	struct stack_decoder *decoder;
+	struct stack_decoder *decoder; /* NULL until a row needs it */
 	struct stack_code code;
 	uint8_t *bytes; /* of one row */
 	uint32_t n_insns;
@@ -143,6 +143,8 @@ static int look_at_row(struct search *s, uint64_t pc, uint64_t end, uint8_t reg)
 	if (end - pc > MAX_ROW_BYTES || eh_frame__read_code((void *)s->eh, pc, s->bytes, size) < size ||
 	    !may_call(s, pc, size))
 		return -ENOENT;
+	if (!s->decoder && (ret = stack_decoder__new(&s->decoder)))
+		return ret;
 	for (; at < size; at += insn.length) {
 		if (s->n_insns++ >= MAX_INSNS ||
 		    stack_decoder__decode(s->decoder, s->bytes + at, size - at, pc + at, &insn))
@@ -219,10 +221,8 @@ int kept_cfa__mark(const struct eh_frame *eh, struct unwind_table *table, struct
 	s->table = table;
 	s->rules = rules;
 	s->bytes = (uint8_t *)(s + 1);
-	ret = stack_decoder__new(&s->decoder);
-	if (!ret)
-		ret = mark_rows(s);
+	ret = mark_rows(s);
 	stack_code__release(&s->code);
 	stack_decoder__free(s->decoder);
-	return ret == -ENOTSUP ? 0 : ret;
+	return ret;
 }

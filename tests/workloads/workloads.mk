@@ -63,11 +63,11 @@ $(WORKLOAD_DIR)/torch/libc10.so $(WORKLOAD_DIR)/torch_old/libc10.so: tests/workl
 
 $(WORKLOAD_DIR)/go_sim: tests/workloads/go_sim.go
 	@mkdir -p $(@D)
-	$(Q)GO111MODULE=off GOFLAGS= GOCACHE=$(abspath $(BUILD))/go-cache CGO_ENABLED=1 CC=gcc $(GO) build -o $@ $<
+	$(Q)GO111MODULE=off GOFLAGS= GOCACHE=$(abspath $(BUILD))/go-cache GOPATH=$(abspath $(BUILD))/go-path CGO_ENABLED=1 CC=gcc $(GO) build -o $@ $<
 
 $(WORKLOAD_DIR)/go_sim-stripped: tests/workloads/go_sim.go
 	@mkdir -p $(@D)
-	$(Q)GO111MODULE=off GOFLAGS= GOCACHE=$(abspath $(BUILD))/go-cache CGO_ENABLED=1 CC=gcc $(GO) build -ldflags="-s -w" -o $@ $<
+	$(Q)GO111MODULE=off GOFLAGS= GOCACHE=$(abspath $(BUILD))/go-cache GOPATH=$(abspath $(BUILD))/go-path CGO_ENABLED=1 CC=gcc $(GO) build -ldflags="-s -w" -o $@ $<
 
 $(WORKLOAD_DIR)/rust_sim: tests/workloads/rust_sim.rs
 	@mkdir -p $(@D)
