@@ -209,8 +209,10 @@ static __always_inline enum so_truncation user_regs(struct bpf_perf_event_data *
 static long step(__u32 i, void *ctx)
 {
 	struct sample *sm = ctx;
+	int done = uw_step(sm->u);
 
-	return uw_step(sm->u);
+	uw_note_call(sm->u);
+	return done;
 }
 
 /* The same for the chain. A global function is verified once, not once for each turn of the loop around it. */
@@ -218,8 +220,13 @@ __noinline int step_chained(void)
 {
 	__u32 zero = 0;
 	struct so_unwind *u = bpf_map_lookup_elem(&scratch, &zero);
+	int done;
 
-	return u ? uw_step(u) : 1;
+	if (!u)
+		return 1;
+	done = uw_step(u);
+	uw_note_call(u);
+	return done;
 }
 
 /* The interpreter of the current process, if one is known. */
@@ -340,11 +347,15 @@ static __always_inline bool send_raw(struct bpf_perf_event_data *ctx, struct sam
 	raw->n_python = 0;
 	raw->python = SO_PYTHON_STATE_NONE;
 	raw->flags = 0;
+	raw->empty_calls = 0;
+	raw->call = 0;
 	raw->python_hash = 0;
 	if (sm->w) {
 		raw->n_python = sm->w->n;
 		raw->python = sm->w->state;
 		raw->flags = sm->w->flags;
+		raw->empty_calls = sm->w->empty_calls;
+		raw->call = sm->w->call;
 		raw->python_hash = sm->w->hash;
 		bpf_probe_read_kernel(raw->python_words, sizeof(raw->python_words), sm->w->words);
 	}
@@ -379,6 +390,7 @@ static __always_inline bool begin_user(struct bpf_perf_event_data *ctx, struct s
 		return false;
 	}
 	uw_start(u, u->pc, sm->process->mappings, sm->process->run);
+	u->call = sm->w ? sm->w->call : 0;
 	u->cpu = bpf_get_smp_processor_id();
 	return true;
 }
@@ -479,12 +491,15 @@ static __always_inline bool send_stack(struct sample *sm, __u64 hash)
 		return false;
 	u->record.n_python = 0;
 	u->record.python = SO_PYTHON_STATE_NONE;
+	u->record.empty_calls = 0;
+	u->record.call_at = u->call_at;
 	if (sm->w) {
 		python = sm->w->n;
 		if (python > SO_MAX_PYTHON_FRAMES)
 			return false;
 		u->record.n_python = python;
 		u->record.python = sm->w->state;
+		u->record.empty_calls = sm->w->empty_calls;
 		u->flags |= sm->w->flags;
 		bpf_probe_read_kernel(&u->frames[frames], python * sizeof(__u64) * SO_PYTHON_WORDS, sm->w->words);
 		look_for_new_code(sm->tgid);

@@ -105,6 +105,7 @@ static __always_inline __u64 walk_python(struct walk_buffer *b, const struct so_
 	b->w.n = 0;
 	b->w.state = SO_PYTHON_STATE_NONE;
 	b->w.flags = 0;
+	b->w.empty_calls = 0;
 	if (!process->python.build || !all)
 		return hash;
 	walk.p = &all[(process->python.build - 1) & (SO_MAX_PYTHONS - 1)];
@@ -130,6 +131,8 @@ static __always_inline bool walk_send(struct walk_buffer *b, __u64 hash, __u32 t
 	u->record.n_kernel = 0;
 	u->record.n_python = python;
 	u->record.python = b->w.state;
+	u->record.empty_calls = b->w.empty_calls;
+	u->record.call_at = 0; /* the native frames were walked before */
 	u->record.hash = hash;
 	u->record.tgid = tgid;
 	u->record.cause = u->cause;

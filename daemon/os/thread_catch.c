@@ -29,6 +29,8 @@ static void walk_python(struct process_memory *reader, const struct thread_catch
 	out->n_python = w.n;
 	out->python = w.state;
 	out->python_flags = w.flags;
+	out->empty_calls = w.empty_calls;
+	out->call = w.call;
 	out->python_hash = w.hash;
 	memcpy(out->python_words, w.words, w.n * SO_PYTHON_WORDS * sizeof(w.words[0]));
 }
@@ -55,6 +57,8 @@ void thread_catch(const struct thread_catch_request *request, struct thread_memo
 	out->n_python = 0;
 	out->python = SO_PYTHON_STATE_NONE;
 	out->python_flags = 0;
+	out->empty_calls = 0;
+	out->call = 0;
 	out->python_hash = 0;
 	if (request->python)
 		walk_python(&reader, request, out);

@@ -24,7 +24,8 @@ struct thread_memory {
 	uint32_t n_pages; /* that are in memory, from the first one on */
 	/* As struct so_python_walk has them. */
 	uint32_t n_python;
-	uint32_t python, python_flags;
+	uint32_t python, python_flags, empty_calls, pad;
+	uint64_t call;
 	uint64_t python_hash;
 	uint64_t words[THREAD_CATCH_PAGES * SO_PAGE_BYTES / 8];
 	uint64_t python_words[SO_MAX_PYTHON_FRAMES * SO_PYTHON_WORDS]; /* last: a message ends with those used */

@@ -54,7 +54,7 @@
 	}
 
 /* 3.8 to 3.10 differ in a few places. */
-#define BEFORE_3_11(number, extra_flags, lasti, tss_key, gil, locals)                                         \
+#define BEFORE_3_11(number, extra_flags, lasti, tss_key, gil, locals, cframe, back)                           \
 	{                                                                                                     \
 		.version = (number),                                                                        \
 		.walker = {                                                                                 \
@@ -64,6 +64,8 @@
 			.thread_id = 176,                                                                   \
 			.frame = 24,                                                                        \
 			.interp = 16,                                                                       \
+			.thread_cframe = (cframe),                                                          \
+			.cframe_back = (back),                                                              \
 			GIL_FIELDS,                                                                         \
 			.gil_current = GIL_TO_CURRENT,                                                      \
 			.frame_code = 32,                                                                   \
@@ -99,9 +101,9 @@
 	}
 
 static const struct python_layout layouts[] = {
-	BEFORE_3_11(0x0308, SO_PYTHON_LASTI_BYTES, 104, 1392, 1152, 360),
-	BEFORE_3_11(0x0309, SO_PYTHON_LASTI_BYTES, 104, 584, 352, 360),
-	BEFORE_3_11(0x030a, 0, 96, 584, 352, 352),
+	BEFORE_3_11(0x0308, SO_PYTHON_LASTI_BYTES, 104, 1392, 1152, 360, 0, 0),
+	BEFORE_3_11(0x0309, SO_PYTHON_LASTI_BYTES, 104, 584, 352, 360, 0, 0),
+	BEFORE_3_11(0x030a, 0, 96, 584, 352, 352, 48, 8),
 	{
 		.version = 0x030b,
 		.walker = {
@@ -112,6 +114,8 @@ static const struct python_layout layouts[] = {
 			.frame = 56,
 			.cframe_frame = 8,
 			.interp = 16,
+			.thread_cframe = 56,
+			.cframe_back = 16,
 			GIL_FIELDS,
 			.gil_current = GIL_TO_CURRENT,
 			.frame_code = 32,
@@ -160,6 +164,8 @@ static const struct python_layout layouts[] = {
 			.frame = 56,
 			.cframe_frame = 0,
 			.interp = 16,
+			.thread_cframe = 56,
+			.cframe_back = 8,
 			.interp_gil = 384,
 			GIL_FIELDS,
 			.frame_code = 0,

@@ -161,6 +161,18 @@ static bool any_thread(const struct python_thread *threads, unsigned n)
 	return false;
 }
 
+/* Whether a thread has several thread states. */
+static bool any_twice(const struct python_thread *threads, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		for (unsigned k = 0; k < i; k++) {
+			if (threads[k].thread_id == threads[i].thread_id)
+				return true;
+		}
+	}
+	return false;
+}
+
 /* By the name of its type. */
 static bool is_code(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t object)
 {
@@ -266,9 +278,23 @@ static int check_gil(const struct foreign_memory *memory, const struct python_la
 			      layout->version & 0xff);
 	if (layout->runtime_gil)
 		place->gil = address;
-	else
-		place->main_interpreter = interpreter;
+	place->main_interpreter = interpreter;
 	return 0;
+}
+
+/*
+ * Where thread states are listed, for the walker. Versions that have it further away than it can say are not searched.
+ */
+static void tell_lists(struct python_process *process)
+{
+	const struct python_layout *layout = &process->layout;
+
+	process->place.interpreters = process->runtime + layout->runtime_interpreters_head;
+	if (layout->interp_threads_head > UINT16_MAX || layout->interp_next > UINT16_MAX)
+		return;
+	process->walker.interp_threads = (uint16_t)layout->interp_threads_head;
+	process->walker.interp_next = (uint16_t)layout->interp_next;
+	process->walker.thread_next = layout->thread_next;
 }
 
 /* All that can be found out from the thread states. */
@@ -290,6 +316,7 @@ static int find_rest(const struct foreign_memory *memory, const struct python_th
 			      layout->version & 0xff);
 	if (!kept)
 		return starting(err);
+	process->place.several = any_twice(threads, kept);
 	/* The main interpreter is the oldest, and the oldest are last. */
 	ret = check_gil(memory, layout, process->runtime, threads[kept - 1].interpreter, &process->place, err);
 	ret = ret
@@ -313,6 +340,7 @@ int python_process__open(const struct foreign_memory *memory, const struct pytho
 	if (ret < 0)
 		return ret;
 	process.walker = process.layout.walker;
+	tell_lists(&process);
 	ret = find_rest(memory, &image->locals, &process, err);
 	/* Until the interpreter has started, a contradiction may come from its being half made or half loaded. */
 	if (ret < 0 && (!foreign_memory__read(memory, process.runtime + process.layout.runtime_initialized,

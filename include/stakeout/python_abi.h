@@ -7,6 +7,7 @@
  *   thread control block (fsbase) [+ table ->] + tss -> thread state, checked by thread state + thread_id == fsbase
  *   thread state + frame [-> + cframe_frame]     -> innermost frame
  *   frame + frame_code, frame_back, ...          -> code object, caller, instruction, kind of frame
+ *   interpreters -> interpreter + interp_threads -> thread states: those of this thread in other interpreters
  *   code object + code_sum                       -> the bytes whose checksum tells this code object from a later one
  */
 #ifndef STAKEOUT_PYTHON_ABI_H
@@ -51,6 +52,16 @@ struct so_python {
 	__u16 frame;     /* or cframe */
 	__u16 cframe_frame;
 	__u16 interp;
+	/*
+	 * 3.10 to 3.12: the thread state points to the cframe of its innermost call of the loop, and that to the one
+	 * before. A cframe lies on the C stack, in the native frame of its call. cframe_back 0: there is none.
+	 */
+	__u16 thread_cframe, cframe_back;
+	/*
+	 * Lists of all thread states: the next one of an interpreter; an interpreter's first one, and the next
+	 * interpreter. interp_threads 0: not known.
+	 */
+	__u16 thread_next, interp_threads, interp_next;
 	/* GIL: struct _gil_runtime_state */
 	__u16 interp_gil;  /* interpreter state: pointer to its GIL, without SO_PYTHON_GIL_RUNTIME */
 	__u16 gil_holder;  /* pointer to the thread state that took it last */
@@ -84,17 +95,20 @@ struct so_python {
 
 /* Where one process has it. */
 struct so_python_place {
-	union {
-		__u64 gil;              /* SO_PYTHON_GIL_RUNTIME: address of the GIL */
-		__u64 main_interpreter; /* else: of the state of the first interpreter */
-	};
-	__s16 tss;   /* fsbase + tss: where a thread's own pointer to its thread state is */
-	__s16 table; /* not 0: fsbase + table has a pointer, and tss is counted from there (musl) */
-	__u32 build; /* which struct so_python, from 1; 0: no interpreter is known */
+	__u64 gil;              /* SO_PYTHON_GIL_RUNTIME: address of the GIL */
+	__u64 interpreters;     /* address of the pointer to the list of interpreters, newest first */
+	__u64 main_interpreter; /* the oldest one */
+	__s16 tss;              /* fsbase + tss: where a thread's own pointer to its thread state is */
+	__s16 table;            /* not 0: fsbase + table has a pointer, and tss is counted from there (musl) */
+	__u32 build;            /* which struct so_python, from 1; 0: no interpreter is known */
+	/*
+	 * A thread may have several thread states of one interpreter: they are looked for although there is only one.
+	 */
+	__u32 several, pad;
 };
 
 /* Two of them are compared byte by byte. */
-_Static_assert(sizeof(struct so_python) == 50, "no gaps in struct so_python");
+_Static_assert(sizeof(struct so_python) == 60, "no gaps in struct so_python");
 
 /*
  * A Python frame is two words, innermost first:
@@ -135,7 +149,8 @@ static inline __attribute__((always_inline)) __u64 so_python_name(const __u64 *w
 	X(COMPLETE, "complete", "all frames up to the thread's outermost")                                    \
 	X(NO_THREAD, "thread-state-unreadable", "the thread's storage or its thread state could not be read") \
 	X(FRAME, "frame-unreadable", "a frame or code object could not be read, or is none")                  \
-	X(DEPTH, "depth", "more Python frames than stakeout keeps")
+	X(DEPTH, "depth", "more Python frames than stakeout keeps")                                           \
+	X(MISSING, "frames-not-found", "a native call of the interpreter's loop has no Python frames")
 
 enum so_python_state {
 #define X(name, word, why) SO_PYTHON_STATE_##name,

@@ -186,7 +186,11 @@ struct so_stack_record {
 	__u16 flags; /* enum so_stack_flags */
 	__u16 n_python;
 	__u16 python; /* enum so_python_state */
-	__u32 pad;
+	/*
+	 * Not in the hash. As struct so_python_walk has it; which user frame, from 1, has that one's `call` on the
+	 * stack, or 0.
+	 */
+	__u16 empty_calls, call_at;
 };
 
 enum so_stack_flags {
@@ -194,8 +198,12 @@ enum so_stack_flags {
 	SO_STACK_GIL = 1 << 1,           /* the thread held its interpreter's lock */
 	SO_STACK_PYTHON_UNREAD = 1 << 2, /* set by the daemon: a Python frame's code object could not be read */
 	SO_STACK_NO_GIL = 1 << 3,        /* the thread's interpreter ran without such a lock */
-	/* The Python frames are those in an interpreter that is not the first; its caller's in another are missing. */
+	/*
+	 * The thread is within another interpreter than the first, and not all thread states could be looked through:
+	 * frames that its callers have in other interpreters may be missing.
+	 */
 	SO_STACK_SUBINTERPRETER = 1 << 4,
+	SO_STACK_PYTHON_KNOWN = 1 << 5, /* the process's interpreter was known when the sample was taken */
 };
 
 #define SO_RED_ZONE_BYTES 128 /* that leaf functions may use below the stack pointer (psABI) */
@@ -217,8 +225,10 @@ struct so_raw_record {
 	__u32 slot;
 	__u32 stale; /* its mappings must be read first; else its code has a rule to be learned */
 	__u16 n_python;
-	__u16 python; /* enum so_python_state */
-	__u32 flags;  /* enum so_stack_flags */
+	__u16 python;           /* enum so_python_state */
+	__u32 flags;            /* enum so_stack_flags */
+	__u32 empty_calls, pad; /* as struct so_python_walk has it, and the next one */
+	__u64 call;
 	__u64 python_hash;
 	__u64 pc;
 	__u64 regs[SO_NREGS];

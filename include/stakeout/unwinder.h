@@ -141,6 +141,8 @@ struct so_unwind {
 	__u16 learn;                /* cut at code whose rule can be learned */
 	__u16 python;               /* the sampler's: there is a walk of this sample's Python frames */
 	__u16 doubt;                /* the rule is of code that may have been rewritten since it was learned */
+	__u64 call;                 /* an address on the stack; 0: none, or found */
+	__u32 call_at;              /* the number, from 1, of the frame that it lies in; 0: not known */
 	__u64 word;                 /* what uw_load() and uw_cfa() give */
 	struct so_unwind_rule rule; /* of a frame that is not cached */
 	__u64 regs[SO_NREGS];
@@ -162,6 +164,8 @@ static __always_inline void uw_clear(struct so_unwind *u)
 	u->stale = 0;
 	u->learn = 0;
 	u->doubt = 0;
+	u->call = 0;
+	u->call_at = 0;
 	u->record.n_kernel = 0;
 }
 
@@ -802,6 +806,15 @@ static __always_inline int uw_step(struct so_unwind *u)
 	if (uw_leads_to_goroutine(kind))
 		return uw_goroutine(u, rule);
 	return uw_cut(u, kind == SO_CFA_END ? SO_TRUNC_NONE : SO_TRUNC_RULE_UNSUPPORTED);
+}
+
+/* After each step: whether u->call lies in the frame that was left. */
+static __always_inline void uw_note_call(struct so_unwind *u)
+{
+	if (!u->call || u->sp <= u->call)
+		return;
+	u->call = 0;
+	u->call_at = u->n;
 }
 
 #endif

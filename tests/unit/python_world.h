@@ -71,7 +71,7 @@ static inline void open_world(struct world *w)
 	assert_int_equal(w->process.layout.version, w->found.image.version >> 16);
 	assert_int_equal(w->process.walker.version, w->found.image.version >> 16);
 	assert_true(w->process.runtime == w->found.image.runtime + w->found.bias);
-	assert_true(w->process.place.gil); /* or the main interpreter */
+	assert_true(w->process.place.main_interpreter);
 }
 
 /*

@@ -124,23 +124,23 @@ static void test_switched_lock(void **state)
 
 	make(0, CODE + 232);
 	walk(place);
-	assert_int_equal(w.flags, SO_STACK_NO_GIL);
+	assert_int_equal(w.flags, SO_STACK_PYTHON_KNOWN | SO_STACK_NO_GIL);
 	/* An extension module wants it: switched on, free, taken by another, by this one. */
 	set(GIL, 1);
 	walk(place);
-	assert_int_equal(w.flags, 0);
+	assert_int_equal(w.flags, SO_STACK_PYTHON_KNOWN);
 	set(GIL + python.gil_holder, THREAD + 0x10);
 	set(GIL + python.gil_locked, 1);
 	walk(place);
-	assert_int_equal(w.flags, 0);
+	assert_int_equal(w.flags, SO_STACK_PYTHON_KNOWN);
 	set(GIL + python.gil_holder, THREAD);
 	walk(place);
-	assert_int_equal(w.flags, SO_STACK_GIL);
+	assert_int_equal(w.flags, SO_STACK_PYTHON_KNOWN | SO_STACK_GIL);
 	/* In another interpreter. */
 	set(THREAD + python.interp, INTERPRETER + 0x100);
 	set(INTERPRETER + 0x100 + python.interp_gil, GIL);
 	walk(place);
-	assert_int_equal(w.flags, SO_STACK_GIL | SO_STACK_SUBINTERPRETER);
+	assert_int_equal(w.flags, SO_STACK_PYTHON_KNOWN | SO_STACK_GIL | SO_STACK_SUBINTERPRETER);
 }
 
 static void test_table_of_values(void **state)
