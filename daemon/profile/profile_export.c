@@ -9,7 +9,7 @@
 #include "daemon/symbols/demangle.h"
 #include "daemon/symbols/perf_map.h"
 #include "daemon/symbols/v8_name.h"
-#include "daemon/python/python_merge.h"
+#include "daemon/profile/python_calls.h"
 
 #define MAX_NAME 4096
 
@@ -37,8 +37,7 @@ struct profile_export {
 	uint64_t lines_left_ns;     /* how long is waited for more of them */
 	uint64_t without_lines;     /* addresses whose source lines there was no time for */
 	uint64_t locations[SO_MAX_FRAMES + 2 + SO_MAX_PYTHON_FRAMES];
-	/* Of the stack at hand, for python_merge(). */
-	uint8_t loops[SO_MAX_USER_FRAMES], entries[SO_MAX_PYTHON_FRAMES + 1];
+	struct python_calls calls; /* of the stack at hand */
 	struct merged_frame merged[SO_MAX_USER_FRAMES + SO_MAX_PYTHON_FRAMES + 2];
 };
 
@@ -256,54 +255,19 @@ static bool is_hidden(const struct python_frame *frame)
 	       !strcmp(frame->function->filename, "__init__");
 }
 
-/* Whether the frame is a call of the interpreter's loop. */
-static bool is_loop(const struct python_image *image, uint64_t vaddr)
-{
-	for (unsigned i = 0; i < image->n_loops; i++) {
-		if (vaddr >= image->loops[i].low && vaddr < image->loops[i].high)
-			return true;
-	}
-	return false;
-}
-
-static void describe_user_frames(struct profile_export *x, const struct stack *stack, struct merge_input *in)
-{
-	in->interpreter = in->n_native;
-	for (size_t i = 0; i < in->n_native; i++) {
-		const struct file_entry *file = file_registry__get(x->source->files, SO_FRAME_FILE(stack->frames[i]));
-
-		x->loops[i] = file && file->python && is_loop(file->python, SO_FRAME_ADDR(stack->frames[i]));
-		if (!file || !file->python || in->interpreter != in->n_native)
-			continue;
-		in->interpreter = i;
-		in->loop_known = python_image__has_whole_loop(file->python);
-	}
-}
-
 /* The user frames with the Python frames among them. */
 static size_t merged_locations(struct profile_export *x, struct stack *stack, size_t n)
 {
 	const struct so_stack_record *r = &stack->record;
 	const struct python_frame *python = stack__python(stack);
-	size_t n_python = r->n_python < SO_MAX_PYTHON_FRAMES ? r->n_python : SO_MAX_PYTHON_FRAMES;
-	struct merge_input in = {
-		.loops = x->loops,
-		.n_native = r->n_user < SO_MAX_USER_FRAMES ? r->n_user : SO_MAX_USER_FRAMES,
-		.entries = x->entries,
-		.native_cut = r->cause != SO_TRUNC_NONE,
-		.python_cut = r->python != SO_PYTHON_STATE_COMPLETE,
-		.within = r->flags & SO_STACK_SUBINTERPRETER,
-		.has_lock = r->flags & (SO_STACK_GIL | SO_STACK_NO_GIL),
-	};
-	size_t n_merged;
+	struct merge_input *in = &x->calls.in;
+	size_t n_merged, n_python;
 
-	describe_user_frames(x, stack, &in);
-	for (size_t i = 0; i < n_python; i++)
-		x->entries[i] = python[i].entry != 0;
+	python_calls__describe(x->source->files, stack, &x->calls);
+	n_python = in->n_python;
 	/* Where the Python frames end too early, a frame of its own says why. */
-	in.n_python = n_python + in.python_cut;
-	x->entries[n_python] = 1;
-	n_merged = python_merge(&in, x->merged);
+	in->n_python += in->python_cut;
+	n_merged = python_merge(in, x->merged);
 	for (size_t i = 0; i < n_merged; i++) {
 		const struct merged_frame *m = &x->merged[i];
 

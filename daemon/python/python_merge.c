@@ -43,6 +43,36 @@ static size_t count_calls(const struct merge_input *in)
 	return n;
 }
 
+static bool knows_innermost(const struct merge_input *in)
+{
+	return in->call_at && in->call_at <= in->n_native && in->loops[in->call_at - 1];
+}
+
+/* Calls of the loop before the innermost one that has frames. */
+static size_t count_inner(const struct merge_input *in)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; knows_innermost(in) && i + 1 < in->call_at; i++)
+		n += in->loops[i];
+	return n;
+}
+
+/* The innermost call alone may be about to get its frame, or has just given it back. */
+static size_t count_edges(const struct merge_input *in)
+{
+	bool edge = in->has_lock && (knows_innermost(in) ? count_inner(in) > 0 : !in->within);
+
+	return in->empty_calls + edge;
+}
+
+size_t python_merge__missing(const struct merge_input *in)
+{
+	size_t loops = count_loops(in), calls = count_calls(in) + count_edges(in);
+
+	return in->native_cut || in->python_cut || loops <= calls ? 0 : loops - calls;
+}
+
 size_t python_merge(const struct merge_input *in, struct merged_frame *out)
 {
 	struct cursor c = { .in = in, .out = out };
@@ -51,12 +81,16 @@ size_t python_merge(const struct merge_input *in, struct merged_frame *out)
 	size_t bare = 0, orphans = 0;
 	bool edge;
 
-	if (!in->native_cut && !in->python_cut && !in->within) {
+	if (in->native_cut || in->python_cut) {
+		bare = orphans = 0;
+	} else if (in->innermost_known && python_merge__missing(in)) {
+		bare = count_inner(in);
+	} else {
 		bare = loops > calls ? loops - calls : 0;
 		orphans = calls > loops ? calls - loops : 0;
 	}
-	/* One alone is about to get its frame, or has just given it back: what it does is its caller's. */
-	edge = bare == 1 && in->n_python && in->has_lock;
+	/* What such a call does is its caller's. */
+	edge = in->n_python && bare <= count_edges(in);
 	for (size_t i = 0; i < in->n_native; i++) {
 		if (!loops && i == in->interpreter && !(in->native_cut && in->loop_known))
 			while (add_call(&c))

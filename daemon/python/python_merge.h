@@ -37,9 +37,12 @@ struct merge_input {
 	size_t interpreter;
 	bool loop_known;
 	bool native_cut, python_cut; /* frames at the outer end are missing */
-	bool within; /* another interpreter than the first: the Python frames are those of the innermost calls */
 	/* The thread has the interpreter's lock, or there is none: else no call of the loop begins or ends. */
 	bool has_lock;
+	bool innermost_known; /* where frames are missing, those that are there belong to the innermost calls */
+	bool within;          /* frames at the outer end may be missing: those of other interpreters */
+	size_t call_at;       /* the native frame, from 1, that is the innermost call with frames; 0: not known */
+	uint32_t empty_calls; /* calls that have no frame any more and still free what their last one held */
 };
 
 /*
@@ -47,10 +50,16 @@ struct merge_input {
  *
  * Calls and their frames are matched from the outermost end, where both are sure: a sample may hit a call of the loop
  * that has not made its frame yet, or has dropped it already, as a generator does each time it is resumed. Such a call
- * is left out, and what it calls follows its caller. Where the native stack was cut, or in another interpreter, they
- * are matched from the innermost end, and Python frames beyond the cut follow it. Calls of the loop for which there are
- * no frames for another reason stay native.
+ * is left out, and what it calls follows its caller. Where the native stack was cut, or frames are missing and the
+ * innermost ones are known, they are matched from the innermost end, and Python frames beyond the cut follow it. Calls
+ * of the loop for which there are no frames for another reason stay native.
  */
 size_t python_merge(const struct merge_input *in, struct merged_frame *out);
+
+/*
+ * Calls of the loop whose Python frames are missing; not those that begin or end. 0 where that is not known, because
+ * one of the two stacks was cut.
+ */
+size_t python_merge__missing(const struct merge_input *in);
 
 #endif

@@ -37,9 +37,11 @@ static void on_stack(void *context, const struct so_stack_record *record, const 
 	struct collector *c = context;
 	struct stack *stack = pending_stacks__add(c->pending, record, frames, c->unwind.pythons->functions);
 
-	if (stack &&
-	    !pythons__read(c->unwind.pythons, record->tgid, (uint64_t *)stack__python(stack), record->n_python))
+	if (!stack)
+		return;
+	if (!pythons__read(c->unwind.pythons, record->tgid, (uint64_t *)stack__python(stack), record->n_python))
 		stack->record.flags |= SO_STACK_PYTHON_UNREAD;
+	pythons__check(c->unwind.pythons, stack);
 }
 
 static void count_mark(struct collector *c, struct target *t, const struct stack_sample *sample, uint32_t at)

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "daemon/os/clock.h"
+#include "daemon/profile/python_calls.h"
 #include "daemon/targets/steps.h"
 #include "daemon/targets/targets.h"
 #include "daemon/os/limits.h"
@@ -225,6 +226,20 @@ bool pythons__read(struct pythons *ps, pid_t tgid, uint64_t *words, size_t n)
 	for (size_t i = 0; i < n; i++)
 		all &= read_frame(ps, p, &words[i * SO_PYTHON_WORDS]);
 	return all;
+}
+
+void pythons__check(struct pythons *ps, struct stack *stack)
+{
+	struct process *p;
+
+	if (!python_calls__are_missing(ps->files, stack))
+		return;
+	stack->record.python = SO_PYTHON_STATE_MISSING;
+	p = process_table__find(ps->processes, (pid_t)stack->record.tgid);
+	if (!p || !p->python || p->python->place.several)
+		return;
+	p->python->place.several = 1;
+	process_table__set_python(ps->processes, p, p->kernel.python.build);
 }
 
 void pythons__turn(struct pythons *ps)

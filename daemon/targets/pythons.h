@@ -12,6 +12,7 @@
 #define TARGET_MAX_PYTHONS          4 /* different versions that are told apart in a target's figures */
 #define TARGET_PYTHON_FREE_THREADED 0x8000
 
+struct stack;
 struct target;
 
 struct pythons {
@@ -75,6 +76,11 @@ uint64_t pythons__tick(struct pythons *ps, uint64_t now_ns);
  * of memory. False when one could not be read; its function then is "[python:CAUSE]".
  */
 bool pythons__read(struct pythons *ps, pid_t tgid, uint64_t *words, size_t n);
+/*
+ * Notes in the stack's record where Python frames are missing in it (SO_PYTHON_STATE_MISSING). From then on the walker
+ * looks for further thread states of the process's threads.
+ */
+void pythons__check(struct pythons *ps, struct stack *stack);
 /* A window ended: begins a new table of functions if the old one is large. */
 void pythons__turn(struct pythons *ps);
 /* No process is left. */

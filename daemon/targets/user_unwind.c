@@ -158,7 +158,10 @@ static void unwind(const struct user_unwind *uu, struct process *process, struct
 {
 	here.beyond = false;
 	for (;;) {
-		if (uw_step(u) && (!u->learn || !process || past_unknown_code(uu, process, u)))
+		int done = uw_step(u) && (!u->learn || !process || past_unknown_code(uu, process, u));
+
+		uw_note_call(u);
+		if (done)
 			return;
 		if (!caller_is_one(u)) {
 			u->cause = SO_TRUNC_STACK_READ;
@@ -205,6 +208,8 @@ static void add_python_frames(struct so_unwind *u, const struct so_raw_record *r
 {
 	u->record.n_python = raw->n_python;
 	u->record.python = raw->python;
+	u->record.empty_calls = (uint16_t)raw->empty_calls;
+	u->record.call_at = (uint16_t)u->call_at;
 	memcpy(&u->frames[u->n + u->record.n_kernel], raw->python_words,
 	       raw->n_python * SO_PYTHON_WORDS * sizeof(u->frames[0]));
 }
@@ -223,6 +228,7 @@ static int unwind_raw(const struct user_unwind *uu, struct process *process, con
 	memcpy(u->regs, raw->regs, sizeof(u->regs));
 	uw_clear(u);
 	uw_start(u, raw->pc, process && process->run ? (uint64_t)process->run->first << 32 | process->run->n : 0, 0);
+	u->call = raw->call;
 	unwind(uu, process, u);
 	if (u->cause == SO_TRUNC_NO_MAPPING && (!process || !process->run))
 		u->cause = SO_TRUNC_MAPS_PENDING;
@@ -242,6 +248,7 @@ static int unwind_raw(const struct user_unwind *uu, struct process *process, con
 	stack = stack__new(&u->record, (const uint64_t *)u->frames, functions);
 	if (!stack)
 		return -ENOMEM;
+	pythons__check(uu->pythons, stack);
 	*out = stack;
 	return 0;
 }
@@ -264,6 +271,8 @@ static void take_memory(struct so_raw_record *raw, const struct thread_memory *m
 	raw->n_python = memory->n_python;
 	raw->python = memory->python;
 	raw->flags = memory->python_flags;
+	raw->empty_calls = memory->empty_calls;
+	raw->call = memory->call;
 	raw->python_hash = memory->python_hash;
 	memcpy(raw->python_words, memory->python_words, memory->n_python * SO_PYTHON_WORDS * sizeof(uint64_t));
 }

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "daemon/profile/profile_export.h"
+#include "daemon/profile/python_calls.h"
 #include "tests/unit/fake_sampler.h"
 #include "tests/unit/here.h"
 
@@ -359,6 +360,41 @@ static void test_python(void **state)
 	assert_int_equal(location_of(w, 1, 3)->address, w->vaddr + 0x1000);
 }
 
+/* A call of the loop that has no frames is not complete, unless it may begin or end, or no interpreter was known yet. */
+static void test_python_missing(void **state)
+{
+	static const struct {
+		uint16_t flags, call_at, empty_calls;
+		bool missing;
+	} cases[] = {
+		{ SO_STACK_PYTHON_KNOWN, 0, 0, true },
+		{ SO_STACK_PYTHON_KNOWN, 0, 1, false },
+		{ SO_STACK_PYTHON_KNOWN | SO_STACK_GIL, 0, 0, false },
+		{ SO_STACK_PYTHON_KNOWN | SO_STACK_NO_GIL, 0, 0, false },
+		{ SO_STACK_PYTHON_KNOWN | SO_STACK_GIL | SO_STACK_SUBINTERPRETER, 0, 0, true },
+		/* It is the innermost one that has frames. */
+		{ SO_STACK_PYTHON_KNOWN | SO_STACK_GIL, 2, 0, true },
+		{ 0, 0, 0, false },
+	};
+	struct world *w = *state;
+	struct stack *stack;
+
+	add_python_sample(w, 0, SO_PYTHON_STATE_COMPLETE, 0);
+	stack = w->acc.stacks[0];
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		stack->record.flags = cases[i].flags;
+		stack->record.call_at = cases[i].call_at;
+		stack->record.empty_calls = cases[i].empty_calls;
+		assert_int_equal(python_calls__are_missing(w->files, stack), cases[i].missing);
+	}
+	/* A thread of another interpreter than the known one, and a stack that was cut. */
+	stack->record.flags = SO_STACK_PYTHON_KNOWN;
+	stack->record.python = SO_PYTHON_STATE_NONE;
+	assert_true(python_calls__are_missing(w->files, stack));
+	stack->record.cause = SO_TRUNC_DEPTH;
+	assert_false(python_calls__are_missing(w->files, stack));
+}
+
 /* Where the frames end too early, one more says why. */
 static void test_python_cut(void **state)
 {
@@ -560,6 +596,7 @@ int main(void)
 		TEST(source_lines),
 		TEST(labels_of_processes),
 		TEST(python),
+		TEST(python_missing),
 		TEST(python_cut),
 		TEST(kernel_leaf),
 		TEST(without_kernel_symbols),

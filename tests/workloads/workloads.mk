@@ -4,7 +4,7 @@
 WORKLOAD_DIR    := $(BUILD)/workloads
 WORKLOAD_CFLAGS := -O2 -fomit-frame-pointer -Wall -Wextra -Werror -D_GNU_SOURCE
 WORKLOAD_C      := split clock deep signals realign plt_heavy vfork threads forker burst execer dlopener jitter coroutines unmapper switcher sleeper stuck resonant fuse_hang steps alloc_count lazy_stack
-WORKLOADS       := $(addprefix $(WORKLOAD_DIR)/,$(WORKLOAD_C) torch/libc10.so torch_old/libc10.so not_python cpp_sim cpp_lines mem_grow plugin.so libtiny.so alloc_pool.so alloc_count-static \
+WORKLOADS       := $(addprefix $(WORKLOAD_DIR)/,$(WORKLOAD_C) torch/libc10.so torch_old/libc10.so not_python cpp_sim cpp_lines mem_grow plugin.so libtiny.so alloc_pool.so py_states.so alloc_count-static \
 	split-static split-nopie split-stripped deep-static deep-stripped threads-static cpp_sim-stripped)
 RUSTC           := $(firstword $(wildcard /usr/bin/rustc) $(shell command -v rustc 2>/dev/null))
 ifneq ($(RUSTC),)
@@ -31,7 +31,7 @@ $(WORKLOAD_DIR)/libtiny.so: tests/workloads/tiny.c
 	@mkdir -p $(@D)
 	$(Q)gcc $(WORKLOAD_CFLAGS) -fPIC -shared -o $@ $<
 
-$(WORKLOAD_DIR)/alloc_pool.so: tests/workloads/alloc_pool.c
+$(WORKLOAD_DIR)/alloc_pool.so $(WORKLOAD_DIR)/py_states.so: $(WORKLOAD_DIR)/%.so: tests/workloads/%.c
 	@mkdir -p $(@D)
 	$(Q)gcc $(WORKLOAD_CFLAGS) -fPIC -shared -o $@ $<
 
