@@ -257,6 +257,17 @@ int proc_maps__read(pid_t pid, bool executable_only, struct proc_maps *out, stru
 	return proc_maps__parse(text, length, executable_only, out, err);
 }
 
+void proc_maps__keep_executable(struct proc_maps *maps)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < maps->n; i++) {
+		if (maps->maps[i].executable)
+			maps->maps[n++] = maps->maps[i];
+	}
+	maps->n = n;
+}
+
 const struct proc_map *proc_maps__find(const struct proc_maps *maps, uint64_t address)
 {
 	size_t low = ARRAY_BEFORE(i, maps->n, maps->maps[i].start <= address);
@@ -337,7 +348,8 @@ int proc_maps__open_file(pid_t pid, const struct proc_map *map)
 
 	if (map->inode == 0)
 		return -ENOENT;
-	snprintf(link, sizeof(link), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, map->start, map->end);
+	snprintf(link, sizeof(link), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid,
+		 map->file_end ? map->file_start : map->start, map->file_end ?: map->end);
 	fd = open_listed(link, map);
 	if (fd == -ENODEV)
 		return -ENOENT;

@@ -17,6 +17,8 @@ struct proc_map {
 	uint64_t inode;      /* 0: not backed by a file */
 	uint32_t dev_major, dev_minor;
 	bool readable, writable, executable, shared;
+	/* For a copy of a file's text (processes/text_copies.h): a mapping of the file itself. Else 0. */
+	uint64_t file_start, file_end;
 	bool deleted;     /* the kernel appended " (deleted)"; the path is without it */
 	const char *path; /* "" for anonymous memory; "[vdso]", "[stack]", … ; owned by the list; octal escapes
 			     undone */
@@ -34,6 +36,8 @@ int proc_maps__parse(const char *text, size_t length, bool executable_only, stru
 		     struct so_error *err);
 /* Reads /proc/PID/maps. -ESRCH when the process is gone; n == 0 for a kernel thread or a zombie. */
 int proc_maps__read(pid_t pid, bool executable_only, struct proc_maps *out, struct so_error *err);
+/* Removes the mappings that are not executable. */
+void proc_maps__keep_executable(struct proc_maps *maps);
 /* The mapping that holds the address, or NULL. */
 const struct proc_map *proc_maps__find(const struct proc_maps *maps, uint64_t address);
 /*

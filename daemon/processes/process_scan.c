@@ -8,6 +8,7 @@
 
 #include "daemon/os/proc_file.h"
 #include "daemon/processes/process_table.h"
+#include "daemon/processes/text_copies.h"
 
 #define MAX_WORKERS 4
 
@@ -27,7 +28,7 @@ static int read_through_thread(struct process_scan *scan)
 		scan->reader = atoi(entry->d_name);
 		if (scan->reader <= 0 || scan->reader == scan->tgid)
 			continue;
-		ret = proc_maps__read(scan->reader, true, &scan->maps, NULL);
+		ret = proc_maps__read(scan->reader, false, &scan->maps, NULL);
 	}
 	closedir(dir);
 	return scan->maps.n ? 0 : ret ?: -ESRCH;
@@ -36,12 +37,14 @@ static int read_through_thread(struct process_scan *scan)
 int process_scan__read(struct process_scan *scan, pid_t tgid)
 {
 	struct process_scan fresh = { .tgid = tgid, .reader = tgid, .reported_pages = scan->reported_pages };
-	int ret = proc_file__uid(PROC_FILE_HERE, tgid, &fresh.uid) ?: proc_maps__read(tgid, true, &fresh.maps, NULL);
+	int ret = proc_file__uid(PROC_FILE_HERE, tgid, &fresh.uid) ?: proc_maps__read(tgid, false, &fresh.maps, NULL);
 
 	if (!ret && !fresh.maps.n)
 		ret = read_through_thread(&fresh);
 	if (ret)
 		return ret;
+	text_copies__find(fresh.reader, &fresh.maps);
+	proc_maps__keep_executable(&fresh.maps);
 	*scan = fresh;
 	return 0;
 }

@@ -117,7 +117,10 @@ struct process_scan {
 	bool again; /* set by process_table__end_scan(): a file was retired meanwhile */
 };
 
-/* Reads the memory map. -ESRCH when the process is gone. */
+/*
+ * Reads the executable part of the memory map; copies of a file's text are mappings of the file there (text_copies.h).
+ * -ESRCH when the process is gone.
+ */
 int process_scan__read(struct process_scan *scan, pid_t tgid);
 /* Finds which files are missing. */
 int process_table__begin_scan(struct process_table *table, struct process_scan *scan);

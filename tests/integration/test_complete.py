@@ -434,6 +434,21 @@ def test_other_root():
     check(target, "main", "split_bag", "split_kernel")
 
 
+def test_text_that_was_moved_to_anonymous_memory():
+    """As programs do that want it in huge pages: the code is still that of their file."""
+    for variant in ("text_copy", "text_copy-nopie", "text_copy-static"):
+        target = start(variant, 600)
+        recording = check(target, "main", "copied_loop", "copied_kernel", least=20)
+        assert "jit" not in recording.stderr and not recording.count("[jit]"), recording.stderr
+        target.process.kill()
+
+
+@long
+def test_javascript_in_large_pages():
+    """Where transparent huge pages are not to be had Node says so, and runs from its file."""
+    check(javascript("--use-largepages=on"), "node::Start", "uv_run", **GENERATED)
+
+
 # Code without unwind information: the first samples in it are cut until its rules are learned, and say so.
 
 
