@@ -11,10 +11,20 @@ typedef struct {
 	int counter;
 } atomic_t;
 
+/* The page where copies of probed instructions are run; functions that a return probe waits for return to its begin. */
+struct xol_area {
+	unsigned long vaddr;
+};
+
+struct uprobes_state {
+	struct xol_area *xol_area;
+};
+
 struct mm_struct {
 	unsigned long flags;       /* before 6.18 */
 	unsigned long exec_vm;     /* pages that are executable, not writable, not stack */
 	unsigned long start_stack; /* where the main thread's stack began: argc and what lies above it */
+	struct uprobes_state uprobes_state;
 };
 
 /* A function that a return probe waits for: the kernel keeps the address that it replaced on the stack. */
@@ -26,6 +36,8 @@ struct return_instance {
 
 struct uprobe_task {
 	struct return_instance *return_instances; /* the innermost one */
+	unsigned long vaddr;                      /* of the instruction whose copy is run, and where that copy lies: */
+	unsigned long xol_vaddr;
 };
 
 /* Since 6.18. */

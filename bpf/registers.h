@@ -6,9 +6,10 @@
 #include "bpf/kernel_types.h"
 #include "stakeout/abi.h"
 
-#define CODE_SEGMENT_USER64 0x33  /* __USER_CS, arch/x86/include/asm/segment.h */
-#define CODE_SEGMENT_RPL    3     /* 0: interrupted in the kernel */
-#define KERNEL_STACK_BYTES  16384 /* THREAD_SIZE of x86-64, used only where bpf_task_pt_regs (5.15) is missing */
+#define CODE_SEGMENT_USER64 0x33   /* __USER_CS, arch/x86/include/asm/segment.h */
+#define CODE_SEGMENT_RPL    3      /* 0: interrupted in the kernel */
+#define NO_SYSTEM_CALL      (~0ul) /* pt_regs.orig_rax after exceptions and interrupts */
+#define KERNEL_STACK_BYTES  16384  /* THREAD_SIZE of x86-64, used only where bpf_task_pt_regs (5.15) is missing */
 
 /* to: SO_NREGS words */
 static __always_inline void copy_regs(__u64 *to, const struct pt_regs *regs)

@@ -182,8 +182,10 @@ static __always_inline bool mappings_changed(struct sample *sm, __u64 pages)
 static __always_inline enum so_truncation user_regs(struct bpf_perf_event_data *ctx, struct task_struct *task,
 						    struct so_unwind *u)
 {
+	struct uprobe_task *utask = probed_task(task);
 	struct pt_regs *saved, regs;
 	__u64 cs = ctx->regs.cs;
+	bool exception = false;
 
 	if ((cs & CODE_SEGMENT_RPL) == CODE_SEGMENT_RPL) {
 		copy_regs(u->regs, &ctx->regs);
@@ -199,10 +201,14 @@ static __always_inline enum so_truncation user_regs(struct bpf_perf_event_data *
 		cs = regs.cs;
 		copy_regs(u->regs, &regs);
 		u->pc = regs.rip;
+		exception = regs.orig_rax == NO_SYSTEM_CALL;
 		barrier();
 	}
 	if ((cs & CODE_SEGMENT_RPL) != CODE_SEGMENT_RPL)
 		return SO_TRUNC_NO_USER;
+	if (utask && !leave_probe_page(task, utask, &u->pc, &u->regs[SO_REG_RSP]) && exception &&
+	    is_behind_breakpoint(u->pc))
+		u->pc--;
 	return cs == CODE_SEGMENT_USER64 ? SO_TRUNC_NONE : SO_TRUNC_COMPAT;
 }
 

@@ -9,6 +9,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
+#include "bpf/probed.h"
 #include "bpf/return_probes.h"
 #include "stakeout/sampler_abi.h"
 
@@ -53,6 +54,14 @@ struct {
 static __always_inline struct task_struct *current_task(void)
 {
 	return have_task_btf ? bpf_get_current_task_btf() : (struct task_struct *)bpf_get_current_task();
+}
+
+/* NULL: no probe has hit the thread yet. */
+static __always_inline struct uprobe_task *probed_task(struct task_struct *task)
+{
+	if (!has_return_probes(task))
+		return NULL;
+	return have_task_btf ? task->utask : BPF_CORE_READ(task, utask);
 }
 
 /* A function of its own, so that it is verified once. */

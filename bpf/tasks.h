@@ -10,6 +10,7 @@
 #include <bpf/bpf_core_read.h>
 
 #include "bpf/registers.h"
+#include "bpf/probed.h"
 #include "bpf/return_probes.h"
 #include "stakeout/threads_abi.h"
 
@@ -60,6 +61,8 @@ static __always_inline void read_registers(struct task_struct *task, struct so_t
 	t->pc = regs.rip;
 	t->syscall = (__s64)regs.orig_rax;
 	copy_regs(t->regs, &regs);
+	if (has_return_probes(task) && task->utask)
+		leave_probe_page(task, task->utask, &t->pc, &t->regs[SO_REG_RSP]);
 }
 
 static __always_inline void read_head(struct task_struct *task, struct so_thread *t)

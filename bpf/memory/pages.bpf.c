@@ -73,6 +73,8 @@ static __always_inline enum so_truncation read_registers(struct buffer *b)
 		return SO_TRUNC_NO_USER;
 	copy_regs(b->walk.u.regs, &b->regs);
 	b->walk.u.pc = b->regs.rip;
+	if (probed_task(task))
+		leave_probe_page(task, probed_task(task), &b->walk.u.pc, &b->walk.u.regs[SO_REG_RSP]);
 	return b->regs.cs == CODE_SEGMENT_USER64 ? SO_TRUNC_NONE : SO_TRUNC_COMPAT;
 }
 

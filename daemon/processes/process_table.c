@@ -509,6 +509,12 @@ static bool was_missing(const struct process_scan *scan, const struct proc_map *
 	return false;
 }
 
+/* Addresses in these pages stand for others, which the unwinder replaces (bpf/probed.h, uw_leave_trampoline()). */
+static bool is_probe_page(const struct proc_map *map)
+{
+	return !map->inode && (!strcmp(map->path, "[uprobes]") || !strcmp(map->path, "[uprobes-trampoline]"));
+}
+
 static int append_map(struct process_table *t, struct mapping_list *l, const struct process *p,
 		      struct process_scan *scan, const struct proc_map *map)
 {
@@ -595,7 +601,7 @@ int process_table__end_scan(struct process_table *t, struct process_scan *scan)
 	p->uid = scan->uid;
 	check_learned(t, p, scan);
 	for (size_t i = 0; !ret && i < scan->maps.n; i++)
-		ret = append_map(t, &l, p, scan, &scan->maps.maps[i]);
+		ret = is_probe_page(&scan->maps.maps[i]) ? 0 : append_map(t, &l, p, scan, &scan->maps.maps[i]);
 	/* With more mappings than fit, the lowest ones are served, and what lies above is cut as without mapping. */
 	if (ret == -ENOSPC)
 		ret = 0;

@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "daemon/os/clock.h"
+#include "daemon/profile/probe_time.h"
 #include "daemon/symbols/demangle.h"
 #include "daemon/symbols/perf_map.h"
 #include "daemon/symbols/v8_name.h"
 #include "daemon/profile/python_calls.h"
+#include "profile/profile.h"
 
 #define MAX_NAME 4096
 
@@ -30,6 +32,9 @@ struct profile_export {
 	uint64_t *file_mappings;                           /* by file number; 0: not made yet */
 	struct u64_table kernel_locations, user_locations; /* frame -> location */
 	uint64_t truncations[SO_TRUNC_COUNT];
+	struct u64_table probe_parts; /* enum probe_part of kernel addresses */
+	struct probe_evidence probes;
+	uint64_t own_probes; /* location; 0: not made yet */
 	uint32_t *processes; /* by number of the set of labels: its number in the builder; 0: not made yet */
 	struct jit *jits;
 	size_t n_jits;
@@ -64,13 +69,67 @@ static uint64_t waited_location(struct profile_export *x, uint32_t number)
 	return profile_builder__location(x->builder, &frame);
 }
 
+/* What the address of a kernel frame is looked up by: that of a return may be the next function's first. */
+static uint64_t kernel_key(const struct stack *stack, unsigned i)
+{
+	const uint64_t *frame = &stack->frames[stack->record.n_user + i];
+
+	return *frame - !(i == 0 || FILE_FRAME_IS(frame[-1]));
+}
+
+static const char *kernel_name(struct profile_export *x, uint64_t key)
+{
+	return x->source->kernel ? kernel_symbols__lookup(x->source->kernel, &x->kernel_symbols, key,
+							  x->source->since_ns, clock__now_ns())
+				 : NULL;
+}
+
+static unsigned probe_parts(struct profile_export *x, const struct stack *stack)
+{
+	unsigned parts = 0;
+
+	for (unsigned i = 0; i < stack->record.n_kernel; i++) {
+		uint64_t key = kernel_key(stack, i);
+		uint32_t part;
+
+		if (!u64_table__get(&x->probe_parts, key, &part)) {
+			part = FILE_FRAME_IS(key) ? PROBE_NONE : probe_part_of(kernel_name(x, key));
+			u64_table__set(&x->probe_parts, key, part);
+		}
+		parts |= part;
+	}
+	return parts;
+}
+
+static bool is_own_probe(struct profile_export *x, const struct stack *stack)
+{
+	return probe_evidence__is_own(&x->probes, stack, probe_parts(x, stack));
+}
+
+static uint64_t own_probes_location(struct profile_export *x)
+{
+	struct profile_frame frame = { .name = PROFILE_OWN_PROBES };
+
+	if (!x->own_probes)
+		x->own_probes = profile_builder__location(x->builder, &frame);
+	return x->own_probes;
+}
+
+void profile_export__look_for_probes(struct profile_export *x)
+{
+	const struct accumulator *acc = x->source->acc;
+
+	for (size_t i = 0; x->source->kernel && i < acc->n_stacks; i++)
+		probe_evidence__add(&x->probes, acc->stacks[i], probe_parts(x, acc->stacks[i]));
+}
+
 /*
  * By name alone: users whom /proc/kallsyms tells no address read profiles. Addresses help to attack the kernel.
  */
-static uint64_t kernel_location(struct profile_export *x, uint64_t address, bool leaf)
+static uint64_t kernel_location(struct profile_export *x, const struct stack *stack, unsigned i)
 {
 	struct profile_frame frame = { .mapping_id = x->kernel_mapping };
-	uint64_t key = leaf ? address : address - 1; /* a return address may be the next function's first */
+	uint64_t key = kernel_key(stack, i), address = stack->frames[stack->record.n_user + i];
 	uint64_t id;
 	uint32_t at;
 
@@ -78,9 +137,7 @@ static uint64_t kernel_location(struct profile_export *x, uint64_t address, bool
 		return waited_location(x, FILE_FRAME_OF(address));
 	if (u64_table__get(&x->kernel_locations, key, &at))
 		return at;
-	if (x->source->kernel)
-		frame.name = kernel_symbols__lookup(x->source->kernel, &x->kernel_symbols, key, x->source->since_ns,
-						    clock__now_ns());
+	frame.name = kernel_name(x, key);
 	id = profile_builder__location(x->builder, &frame);
 	u64_table__set(&x->kernel_locations, key, id);
 	return id;
@@ -224,8 +281,7 @@ static uint64_t user_location(struct profile_export *x, const struct stack *stac
 	/* Only the frame at which a stack was cut for want of a mapping has none. */
 	bool mapped = i + 1 < r->n_user || (r->cause != SO_TRUNC_NO_MAPPING && r->cause != SO_TRUNC_MAPS_PENDING);
 
-	return SO_FRAME_FILE(frame) ? file_location(x, frame)
-				    : fileless_location(x, r->tgid, SO_FRAME_ADDR(frame), mapped);
+	return SO_FRAME_FILE(frame) ? file_location(x, frame) : fileless_location(x, r->tgid, SO_FRAME_ADDR(frame), mapped);
 }
 
 static uint64_t python_location(struct profile_export *x, const struct python_frame *frame)
@@ -292,8 +348,11 @@ static size_t stack_locations(struct profile_export *x, struct stack *stack)
 	size_t n = 0;
 
 	for (unsigned i = 0; i < r->n_kernel; i++)
-		x->locations[n++] = kernel_location(x, stack->frames[r->n_user + i],
-						    i == 0 || FILE_FRAME_IS(stack->frames[r->n_user + i - 1]));
+		x->locations[n++] = kernel_location(x, stack, i);
+	if (is_own_probe(x, stack)) {
+		x->locations[n++] = own_probes_location(x);
+		return n;
+	}
 	if (r->python != SO_PYTHON_STATE_NONE)
 		return merged_locations(x, stack, n);
 	for (unsigned i = 0; i < r->n_user; i++)
@@ -413,6 +472,8 @@ void profile_export__free(struct profile_export *x)
 	for (size_t i = 0; i < x->n_jits; i++)
 		perf_map__free(x->jits[i].map);
 	u64_table__release(&x->kernel_locations);
+	u64_table__release(&x->probe_parts);
+	probe_evidence__release(&x->probes);
 	u64_table__release(&x->user_locations);
 	kallsyms__unref(x->kernel_symbols);
 	free(x->jits);
@@ -427,6 +488,8 @@ int profile_export__samples(const struct profile_source *source, struct profile_
 	int ret = x ? 0 : -ENOMEM;
 	uint32_t unused;
 
+	if (x)
+		profile_export__look_for_probes(x);
 	for (size_t i = 0; !ret && i < source->acc->n_counters; i++) {
 		const struct counter *c = &source->acc->counters[i];
 		char comm[sizeof(c->comm) + 1];

@@ -15,7 +15,7 @@
 struct profile_source {
 	const struct accumulator *acc;
 	struct file_registry *files;
-	uint32_t main_file; /* the program among them: the profile's first mapping, as pprof has it; 0: not known */
+	uint32_t main_file;     /* the program among them: the profile's first mapping, as pprof has it; 0: not known */
 	struct kernel_symbols *kernel; /* NULL: kernel frames have no names */
 	uint64_t since_ns; /* from when on the stacks were taken; for kernel modules that have gone meanwhile */
 	/* For processes that have ended: whether they ran in the daemon's own namespaces, and as whom. */
@@ -33,6 +33,8 @@ struct profile_source {
 /* For single stacks. source, builder: borrowed. NULL: out of memory. */
 struct profile_export;
 struct profile_export *profile_export__new(const struct profile_source *source, struct profile_builder *builder);
+/* Looks through the source's stacks for who has placed probes (probe_time.h), for those that are added later. */
+void profile_export__look_for_probes(struct profile_export *export);
 /* Adds a sample; labels->gil is filled in from the stack, labels->process from the pid. -ENOMEM. */
 int profile_export__stack(struct profile_export *export, struct stack *stack, uint64_t count,
 			  struct profile_labels *labels);

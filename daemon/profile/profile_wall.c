@@ -156,6 +156,8 @@ int profile_wall__samples(const struct profile_source *source, uint64_t period_n
 	int ret;
 
 	w.export = profile_export__new(source, builder);
+	if (w.export)
+		profile_export__look_for_probes(w.export);
 	ret = w.export ? add_all(&w) : -ENOMEM;
 	profile_export__free(w.export);
 	u64_table__release(&w.by_thread);

@@ -103,7 +103,7 @@ static int read_brackets(struct reader *r, char *text, size_t n, struct profile_
 
 	out->python = !strncmp(text, "[python:", 8);
 	if (out->python || !strcmp(text, "[jit]") || !strcmp(text, "[native]") || !strcmp(text, "[no stack]") ||
-	    !strncmp(text, "[file ", 6))
+	    !strcmp(text, PROFILE_OWN_PROBES) || !strncmp(text, "[file ", 6))
 		return 0;
 	if (!strcmp(text, "[unknown]")) {
 		out->function = "";

@@ -70,7 +70,8 @@ struct profile {
 	void *arena; /* owns everything */
 };
 
-#define PROFILE_NATIVE "[native]" /* a stack without Python frames, where only those are shown */
+#define PROFILE_OWN_PROBES "[stakeout probes]" /* in the place of what the program did when its sample hit one */
+#define PROFILE_NATIVE     "[native]"          /* a stack without Python frames, where only those are shown */
 
 #define PROFILE_WALL_UNIT_NS 1000 /* what a count of a wall profile is worth */
 

@@ -723,6 +723,59 @@ static __always_inline bool uw_leads_to_caller(__u32 kind)
 	return kind >= SO_CFA_REG && kind <= SO_CFA_PLT;
 }
 
+/*
+ * Two trampolines of the kernel (arch/x86/kernel/uprobes.c), each at the start of a page that is no mapping here. Both save
+ * three registers, make a system call, and pop them again:
+ * - Since Linux 6.18 a probed five-byte nop is a call of uprobe_trampoline_entry, known by that call.
+ * - Since 6.11 probed functions return to uretprobe_trampoline_entry. Behind the system call the probe is no longer on record,
+ *   and the return address lies in the place of the outermost register: pop %r11; pop %rcx; ret.
+ */
+#define UW_TRAMPOLINE_BYTES   18
+#define UW_TRAMPOLINE_WORDS   4
+#define UW_TRAMPOLINE_POP_R11 13
+#define UW_TRAMPOLINE_POP_RCX 15
+#define UW_TRAMPOLINE_RET     16
+#define UW_CALL_BYTES         5
+
+/* Whether the return address is that of a call of the page's start. */
+static __always_inline bool uw_calls_page(__u64 address, __u64 page)
+{
+	__u8 code[8];
+	__s32 distance;
+
+	if (!UW_READ_CODE(code, 8, address - 8) || code[3] != 0xe8)
+		return false;
+	__builtin_memcpy(&distance, &code[4], sizeof(distance));
+	return address + (__s64)distance == page;
+}
+
+/* Goes on where the trampoline was called, or will return to. */
+UW_RARE bool uw_leave_trampoline(struct so_unwind *u)
+{
+	__u64 page = u->pc & ~(UW_PAGE_BYTES - 1ull), off = u->pc - page, at = u->sp;
+
+	if (off >= UW_TRAMPOLINE_BYTES)
+		return false;
+	for (__u32 i = 0; i < UW_TRAMPOLINE_WORDS; i++) {
+		if (!uw_read_user(&u->word, 8, at + i * 8))
+			return false;
+		if (uw_calls_page(u->word, page)) {
+			u->pc = u->word - UW_CALL_BYTES;
+			u->sp = at + i * 8 + 8;
+			return true;
+		}
+	}
+	if (off < UW_TRAMPOLINE_POP_R11 || off > UW_TRAMPOLINE_RET)
+		return false;
+	if (off < UW_TRAMPOLINE_RET)
+		at += off < UW_TRAMPOLINE_POP_RCX ? 16 : 8;
+	if (!uw_read_user(&u->word, 8, at) || !uw_is_after_call(u->word))
+		return false;
+	u->pc = u->word;
+	u->sp = at + 8;
+	return true;
+}
+
 /* Finds the frame of an address that is not cached, adds it, and finds its rule. */
 UW_RARE enum uw_found uw_look_up(struct so_unwind *u, __u64 at)
 {
@@ -741,6 +794,10 @@ UW_RARE enum uw_found uw_look_up(struct so_unwind *u, __u64 at)
 		u->pc = UW_TRUE_RETURN(u->sp - 8);
 		at = u->pc - 1;
 		m = u->pc ? uw_find_mapping(u, at) : NULL;
+		is_own = false;
+	} else if (!m && uw_leave_trampoline(u)) {
+		at = u->pc;
+		m = uw_find_mapping(u, at);
 		is_own = false;
 	}
 	if (!m) {
