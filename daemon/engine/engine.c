@@ -20,20 +20,26 @@
 /* A window ends at the latest after this; earlier when the rates could fill half of it. */
 #define MAX_WINDOW_NS (1000 * MS)
 #define MIN_WINDOW_NS (20 * MS)
+/* While perf maps are polled: shorter windows have fewer addresses with two names (jit_names.h). */
+#define NAMED_WINDOW_NS (250 * MS)
 /* How often threads are asked for the CPUs they may use: more seldom when there are many. */
 #define CPU_CHECK_NS      (200 * MS)
 #define CPU_CHECK_MANY_NS (1000 * MS)
 #define MANY_PROCESSES    32
 /* A target that waited for a slow step goes on for so long. */
 #define AFTER_SLOW_NS (1000 * MS)
+/* Least time between two polls of perf maps: before drains, and when samples arrive. */
+#define TIMER_POLL_NS (10 * MS)
+#define WOKEN_POLL_NS (100 * MS)
 
 /* A sample makes two entries at most, so a window of this length cannot fill its map more than half. */
 static uint64_t window_ns(const struct engine *e)
 {
 	uint64_t per_second = (uint64_t)targets__rate_sum(&e->targets) * sysconf(_SC_NPROCESSORS_ONLN) * 2;
 	uint64_t ns = per_second ? sampler__window_entries(e->sampler) / 2 * 1000000000ull / per_second : MAX_WINDOW_NS;
+	uint64_t max_ns = jit_names__follows_any(e->jits) ? NAMED_WINDOW_NS : MAX_WINDOW_NS;
 
-	return ns < MIN_WINDOW_NS ? MIN_WINDOW_NS : ns > MAX_WINDOW_NS ? MAX_WINDOW_NS : ns;
+	return ns < MIN_WINDOW_NS ? MIN_WINDOW_NS : ns > max_ns ? max_ns : ns;
 }
 
 static void end_due_targets(struct engine *e, uint64_t now)
@@ -172,6 +178,7 @@ static void *loop(void *context)
 	_cleanup_close_ int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	struct epoll_event events[4];
 	bool look_first = false;
+	int woken = 0;
 
 	if (epoll_fd < 0 || watch(epoll_fd, e->wake_fd) || watch(epoll_fd, sampler__stacks_fd(e->sampler)) ||
 	    watch(epoll_fd, sampler__events_fd(e->sampler)))
@@ -181,6 +188,7 @@ static void *loop(void *context)
 
 		if (look_first)
 			waits__update(e->waits);
+		jit_names__poll(e->jits, woken ? WOKEN_POLL_NS : TIMER_POLL_NS);
 		pthread_mutex_lock(&e->lock);
 		take_input(e);
 		sleep_ns = timers(e);
@@ -193,7 +201,7 @@ static void *loop(void *context)
 			e->rounds++;
 		pthread_mutex_unlock(&e->lock);
 		file_life__close(&e->file_life);
-		epoll_wait(epoll_fd, events, 4, sleep_ns == UINT64_MAX ? -1 : (int)((sleep_ns + MS - 1) / MS));
+		woken = epoll_wait(epoll_fd, events, 4, sleep_ns == UINT64_MAX ? -1 : (int)((sleep_ns + MS - 1) / MS));
 	}
 }
 
@@ -338,7 +346,7 @@ static int open_rooms(struct engine *e, const struct engine_options *o, struct s
 			return so_err(err, -ENOMEM, "out of memory");
 		file_registry__set_source_lines(e->files, e->source_lines);
 	}
-	ret = process_table__new(e->sampler, e->files, e->pool, &e->processes);
+	ret = process_table__new(e->sampler, e->files, e->pool, &e->processes) ?: jit_names__new(&e->jits);
 	ret = ret ?: kernel_symbols__new(NULL, NULL, &e->kernel_symbols);
 	return ret ? so_err(err, ret, "out of memory") : 0;
 }
@@ -373,10 +381,11 @@ static int compose(struct engine *e, const struct engine_options *o)
 		.life = { e->sampler, e->processes, &e->targets, &e->scans, e->cuda, &e->gpu_memory, e->wake_fd },
 	};
 	e->collector = (struct collector){ .life = e->scanner.life,
-					   .unwind = { e->sampler, &e->learner, &e->pythons },
+					   .unwind = { e->sampler, &e->learner, &e->pythons, e->jits },
 					   .pending = &e->pending,
 					   .notes = &e->notes,
 					   .namer = &e->namer,
+					   .jits = e->jits,
 					   .generation_bytes = o->generation_bytes ?: GENERATION_BYTES,
 					   .waiting_end = &e->collector.waiting,
 					   .last_drain_ns = e->started_ns };
@@ -499,6 +508,7 @@ void engine__free(struct engine *e)
 	process_table__free(e->processes);
 	if (stopped)
 		free_files(e);
+	jit_names__free(e->jits);
 	memory_watch__free(&e->memory);
 	gpu_memory__free(&e->gpu_memory);
 	allocations__free(&e->allocations);

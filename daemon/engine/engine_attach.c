@@ -459,7 +459,7 @@ int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *i
 		ret = check_allocations(o, err) ?: allocations__load(&e->allocations, e->sampler, err);
 	if (ret)
 		return ret;
-	waits__update(e->waits);
+	engine_before_drain(e);
 	pthread_mutex_lock(&e->lock);
 	/* Again: the pid may have become another process's while the lock was waited for, or programs were loaded. */
 	ret = engine_check_process(o, &info, err);

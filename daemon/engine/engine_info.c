@@ -17,7 +17,7 @@ int engine__stop(struct engine *e, uint32_t id, struct so_error *err)
 	struct target *t;
 	int ret = 0;
 
-	waits__update(e->waits);
+	engine_before_drain(e);
 	pthread_mutex_lock(&e->lock);
 	t = targets__find(&e->targets, id);
 	if (!t)

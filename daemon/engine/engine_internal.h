@@ -44,6 +44,7 @@ struct engine {
 	struct targets targets;
 	struct scan_queue scans;
 	struct pending_stacks pending;
+	struct jit_names *jits;
 	struct pythons pythons;
 	struct learn_notes notes;
 	struct learn_ahead ahead;
@@ -131,6 +132,8 @@ void engine_fill_snapshot(const struct target *t, struct engine_snapshot *s);
 void engine_hold_snapshot(struct target *t, struct engine_snapshot *s);
 /* Turns its figures into those since a moment. */
 void engine_subtract_moment(struct engine_snapshot *s, const struct samples_moment *from);
+/* To be called before the lock is taken for a drain: reads what the samples will need and what takes long. */
+void engine_before_drain(struct engine *e);
 /*
  * Takes the lock, collects, and takes a snapshot of all samples that are in memory; to be released. -ENOENT, -ENOMEM;
  * -EPERM: the caller may see nothing of the target.

@@ -90,6 +90,7 @@ struct profile_source engine_source(const struct engine *e, const struct engine_
 {
 	return (struct profile_source){ .acc = &s->acc,
 					.files = e->files,
+					.jits = e->jits,
 					.main_file = s->main_file,
 					.since_ns = s->begin_ns,
 					.own_namespaces = s->own_namespaces,

@@ -7,6 +7,9 @@
 #include "daemon/targets/generations.h"
 #include "daemon/os/clock.h"
 
+/* Least time between two polls of perf maps by requests. */
+#define REQUEST_POLL_NS 5000000ull
+
 void engine_fill_snapshot(const struct target *t, struct engine_snapshot *s)
 {
 	const struct target *proper = target__proper(t);
@@ -98,12 +101,18 @@ static int take_locked(struct engine *e, uint32_t id, struct caller caller, stru
 	return 0;
 }
 
+void engine_before_drain(struct engine *e)
+{
+	waits__update(e->waits);
+	jit_names__poll(e->jits, REQUEST_POLL_NS);
+}
+
 int engine_take_snapshot(struct engine *e, uint32_t id, struct caller caller, struct engine_snapshot *s,
 			 struct so_error *err)
 {
 	int ret;
 
-	waits__update(e->waits);
+	engine_before_drain(e);
 	pthread_mutex_lock(&e->lock);
 	ret = take_locked(e, id, caller, s, err);
 	pthread_mutex_unlock(&e->lock);

@@ -150,7 +150,7 @@ int engine__window(struct engine *e, uint32_t id, struct engine_window *out, str
 	struct engine_window window = { 0 };
 	int ret;
 
-	waits__update(e->waits);
+	engine_before_drain(e);
 	pthread_mutex_lock(&e->lock);
 	ret = open_locked(e, id, &s, &cuda, &window, err);
 	pthread_mutex_unlock(&e->lock);

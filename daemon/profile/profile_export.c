@@ -69,7 +69,7 @@ static uint64_t waited_location(struct profile_export *x, uint32_t number)
 	return profile_builder__location(x->builder, &frame);
 }
 
-/* What the address of a kernel frame is looked up by: that of a return may be the next function's first. */
+/* The address to look a kernel frame up by: a return address may be the next function's first. */
 static uint64_t kernel_key(const struct stack *stack, unsigned i)
 {
 	const uint64_t *frame = &stack->frames[stack->record.n_user + i];
@@ -161,19 +161,63 @@ static const struct perf_map *jit_map(struct profile_export *x, pid_t tgid)
 	return more[x->n_jits++].map;
 }
 
-/* mapped: the address lies in executable memory that belongs to no file, as just-in-time compilers make it. */
-static uint64_t fileless_location(struct profile_export *x, pid_t tgid, uint64_t address, bool mapped)
+/* The names that the address may have had when the stack was sampled. */
+static void jit_names_of(struct profile_export *x, const struct so_stack_record *r, uint64_t address,
+			 struct perf_map_names *out)
 {
-	const struct perf_map *map = jit_map(x, tgid);
+	const struct perf_map *map = jit_map(x, (pid_t)r->tgid);
+	uint64_t from, to;
+
+	*out = (struct perf_map_names){ 0 };
+	if (!map)
+		return;
+	if (jit_names__file_then(x->source->jits, (pid_t)r->tgid, r->names, &from, &to)) {
+		perf_map__names_between(map, address, from, to, out);
+		return;
+	}
+	out->list[0] = perf_map__lookup(map, address);
+	out->n = out->list[0] != NULL;
+}
+
+/* "first or second [reused address]" */
+static uint64_t reused_location(struct profile_export *x, struct profile_frame *frame,
+				const struct perf_map_names *names)
+{
+	char all[MAX_NAME];
+	size_t length = 0;
+
+	for (unsigned i = 0; i < names->n && length < sizeof(all); i++) {
+		_cleanup_free_ char *readable = demangle(names->list[i]);
+		struct v8_name script;
+		const char *name = readable ?: names->list[i];
+
+		if (readable && v8_name__split(readable, &script))
+			name = script.function;
+		length += (size_t)snprintf(all + length, sizeof(all) - length, "%s%s", i ? " or " : "", name);
+	}
+	if (length < sizeof(all))
+		snprintf(all + length, sizeof(all) - length, "%s [reused address]", names->more ? " or others" : "");
+	frame->name = all;
+	frame->system_name = ""; /* pprof would take one that is the same for a mangled one */
+	return profile_builder__location(x->builder, frame);
+}
+
+/* mapped: the address lies in executable memory that belongs to no file, as just-in-time compilers make it. */
+static uint64_t fileless_location(struct profile_export *x, const struct so_stack_record *r, uint64_t address,
+				  bool mapped)
+{
 	_cleanup_free_ char *readable = NULL;
 	struct profile_frame frame = { .address = address, .name = mapped ? "[jit]" : NULL };
-	const char *name = map ? perf_map__lookup(map, address) : NULL;
+	struct perf_map_names names;
 	struct v8_name script;
 
-	if (name) {
-		readable = demangle(name);
+	jit_names_of(x, r, address, &names);
+	if (names.n > 1)
+		return reused_location(x, &frame, &names);
+	if (names.n) {
+		readable = demangle(names.list[0]);
 		frame.name = readable;
-		frame.system_name = name;
+		frame.system_name = names.list[0];
 	}
 	if (readable && v8_name__split(readable, &script)) {
 		frame.name = script.function;
@@ -281,7 +325,7 @@ static uint64_t user_location(struct profile_export *x, const struct stack *stac
 	/* Only the frame at which a stack was cut for want of a mapping has none. */
 	bool mapped = i + 1 < r->n_user || (r->cause != SO_TRUNC_NO_MAPPING && r->cause != SO_TRUNC_MAPS_PENDING);
 
-	return SO_FRAME_FILE(frame) ? file_location(x, frame) : fileless_location(x, r->tgid, SO_FRAME_ADDR(frame), mapped);
+	return SO_FRAME_FILE(frame) ? file_location(x, frame) : fileless_location(x, r, SO_FRAME_ADDR(frame), mapped);
 }
 
 static uint64_t python_location(struct profile_export *x, const struct python_frame *frame)

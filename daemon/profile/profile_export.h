@@ -5,6 +5,7 @@
 
 #include "daemon/profile/accumulator.h"
 #include "daemon/profile/file_names.h"
+#include "daemon/profile/jit_names.h"
 #include "daemon/files/file_registry.h"
 #include "daemon/os/u64_table.h"
 #include "daemon/symbols/kernel_symbols.h"
@@ -15,6 +16,7 @@
 struct profile_source {
 	const struct accumulator *acc;
 	struct file_registry *files;
+	struct jit_names *jits; /* NULL: JIT code gets its newest names */
 	uint32_t main_file;     /* the program among them: the profile's first mapping, as pprof has it; 0: not known */
 	struct kernel_symbols *kernel; /* NULL: kernel frames have no names */
 	uint64_t since_ns; /* from when on the stacks were taken; for kernel modules that have gone meanwhile */
@@ -33,7 +35,7 @@ struct profile_source {
 /* For single stacks. source, builder: borrowed. NULL: out of memory. */
 struct profile_export;
 struct profile_export *profile_export__new(const struct profile_source *source, struct profile_builder *builder);
-/* Looks through the source's stacks for who has placed probes (probe_time.h), for those that are added later. */
+/* Collects evidence of whose probes there are from all of the source's stacks (probe_time.h), before samples are added. */
 void profile_export__look_for_probes(struct profile_export *export);
 /* Adds a sample; labels->gil is filled in from the stack, labels->process from the pid. -ENOMEM. */
 int profile_export__stack(struct profile_export *export, struct stack *stack, uint64_t count,

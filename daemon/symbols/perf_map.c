@@ -22,6 +22,7 @@
 /* A line of the file. Their index is their age: 0 is the last line. */
 struct range {
 	uint64_t start;
+	uint64_t at;   /* where the line begins in the file */
 	uint32_t size; /* bytes; one of 4 GB and more is cut */
 	uint32_t name; /* offset in names */
 	uint32_t age;
@@ -35,8 +36,11 @@ struct piece {
 };
 
 struct perf_map {
-	struct piece *pieces; /* sorted, disjoint */
+	struct piece *pieces; /* sorted, disjoint: what the youngest lines say */
 	size_t n, room;
+	struct range *ranges; /* by rising start: all lines, for what the file said earlier */
+	uint64_t *ends;       /* of each range: the highest end of those up to it */
+	size_t n_ranges;
 	char *names;
 };
 
@@ -106,7 +110,8 @@ static int grow(void **array, size_t *room, size_t needed, size_t element)
 	return 0;
 }
 
-static int add_range(struct builder *builder, uint64_t start, uint64_t size, const char *name, size_t length)
+static int add_range(struct builder *builder, uint64_t at, uint64_t start, uint64_t size, const char *name,
+		     size_t length)
 {
 	void *ranges = builder->ranges, *names = builder->names;
 	int ret;
@@ -129,6 +134,7 @@ static int add_range(struct builder *builder, uint64_t start, uint64_t size, con
 	builder->names[builder->names_size + length] = '\0';
 	builder->ranges[builder->n] = (struct range){
 		.start = start,
+		.at = at,
 		.size = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX,
 		.name = (uint32_t)builder->names_size,
 		.age = (uint32_t)builder->n,
@@ -138,26 +144,47 @@ static int add_range(struct builder *builder, uint64_t start, uint64_t size, con
 	return 0;
 }
 
-/* A line that does not fit the format is passed over: the writer may have died in it. */
-static int add_line(struct builder *builder, const char *line, const char *end)
+/* The name comes back in *line. False: the line does not fit the format; the writer may have died in it. */
+static bool take_line(const char **line, const char **end, uint64_t *start, uint64_t *size)
+{
+	if (*end > *line && (*end)[-1] == '\r')
+		(*end)--;
+	if (!take_hex(line, *end, start) || !take_blanks(line, *end) || !take_hex(line, *end, size) ||
+	    !take_blanks(line, *end) || *line == *end)
+		return false;
+	return *size && *start + *size >= *start && !memchr(*line, '\0', (size_t)(*end - *line));
+}
+
+/* at: of the line in the file. */
+static int add_line(struct builder *builder, uint64_t at, const char *line, const char *end)
 {
 	uint64_t start, size;
 
-	if (end > line && end[-1] == '\r')
-		end--;
-	if (!take_hex(&line, end, &start) || !take_blanks(&line, end) || !take_hex(&line, end, &size) ||
-	    !take_blanks(&line, end) || line == end)
+	if (!take_line(&line, &end, &start, &size))
 		return 0;
-	if (size == 0 || start + size < start || memchr(line, '\0', (size_t)(end - line)))
-		return 0;
-	return add_range(builder, start, size, line, (size_t)(end - line));
+	return add_range(builder, at, start, size, line, (size_t)(end - line));
+}
+
+size_t perf_map__each_range(const char *text, size_t length, void (*visit)(void *, uint64_t, uint64_t), void *context)
+{
+	const char *line = text, *newline;
+
+	while ((newline = memchr(line, '\n', length - (size_t)(line - text)))) {
+		const char *name = line, *end = newline;
+		uint64_t start, size;
+
+		if (take_line(&name, &end, &start, &size))
+			visit(context, start, start + size);
+		line = newline + 1;
+	}
+	return (size_t)(line - text);
 }
 
 /*
  * Adds the lines of the text, the last one first, but not its first line, which may begin before the text:
- * that line's length, without its newline, comes back in *rest.
+ * that line's length, without its newline, comes back in *rest. at: of the text in the file.
  */
-static int add_lines_backwards(struct builder *builder, const char *text, size_t length, size_t *rest)
+static int add_lines_backwards(struct builder *builder, uint64_t at, const char *text, size_t length, size_t *rest)
 {
 	while (!builder->full) {
 		const char *newline = memrchr(text, '\n', length);
@@ -165,7 +192,7 @@ static int add_lines_backwards(struct builder *builder, const char *text, size_t
 
 		if (!newline)
 			break;
-		ret = add_line(builder, newline + 1, text + length);
+		ret = add_line(builder, at + (uint64_t)(newline + 1 - text), newline + 1, text + length);
 		if (ret < 0)
 			return ret;
 		length = (size_t)(newline - text);
@@ -277,6 +304,25 @@ static int cut_into_pieces(const struct builder *builder, struct perf_map *map)
 	return 0;
 }
 
+static int keep_ranges(struct builder *builder, struct perf_map *map)
+{
+	uint64_t highest = 0;
+
+	map->ends = malloc((builder->n + 1) * sizeof(*map->ends));
+	if (!map->ends)
+		return -ENOMEM;
+	for (size_t i = 0; i < builder->n; i++) {
+		const struct range *r = &builder->ranges[i];
+
+		if (r->start + r->size > highest)
+			highest = r->start + r->size;
+		map->ends[i] = highest;
+	}
+	map->n_ranges = builder->n;
+	map->ranges = TAKE_PTR(builder->ranges);
+	return 0;
+}
+
 static int build(struct builder *builder, struct perf_map **out)
 {
 	_cleanup_(perf_map) struct perf_map *map = calloc(1, sizeof(*map));
@@ -287,7 +333,7 @@ static int build(struct builder *builder, struct perf_map **out)
 		return -ENOMEM;
 	if (builder->n > 0)
 		qsort(builder->ranges, builder->n, sizeof(*builder->ranges), compare_start);
-	ret = cut_into_pieces(builder, map);
+	ret = cut_into_pieces(builder, map) ?: keep_ranges(builder, map);
 	if (ret < 0)
 		return ret;
 	exact = map->n > 0 ? reallocarray(map->pieces, map->n, sizeof(*map->pieces)) : NULL;
@@ -307,9 +353,9 @@ int perf_map__parse(const char *text, size_t length, struct perf_map **out)
 	size_t rest;
 	int ret;
 
-	ret = add_lines_backwards(&builder, text, length, &rest);
+	ret = add_lines_backwards(&builder, 0, text, length, &rest);
 	if (ret == 0 && !builder.full)
-		ret = add_line(&builder, text, text + rest);
+		ret = add_line(&builder, 0, text, text + rest);
 	return ret < 0 ? ret : build(&builder, out);
 }
 
@@ -357,13 +403,13 @@ static int read_backwards(int fd, uint64_t size, struct builder *builder)
 			skipping = !newline;
 			continue;
 		}
-		ret = add_lines_backwards(builder, window, length, &rest);
+		ret = add_lines_backwards(builder, begin, window, length, &rest);
 		if (ret < 0)
 			return ret;
 		if (begin == first) {
 			/* The first line is a whole one only where the file begins. */
 			if (first == 0 && !builder->full)
-				return add_line(builder, window, window + rest);
+				return add_line(builder, 0, window, window + rest);
 			return 0;
 		}
 		skipping = rest == length;
@@ -398,17 +444,16 @@ static int read_status(pid_t pid, pid_t *ns_pid, uid_t uids[2], struct file_read
 	return 0;
 }
 
+#define PATH_BYTES 64
+
 /* A process may have others' files mounted in this place. uids: who may own the file, besides root. */
-static int read_map(const char *root, pid_t ns_pid, const uid_t uids[2], const struct file_reader *reader,
-		    struct perf_map **out, struct so_error *err)
+static int open_map(const char *root, pid_t ns_pid, const uid_t uids[2], const struct file_reader *reader,
+		    char path[PATH_BYTES], struct so_error *err)
 {
-	__attribute__((cleanup(cleanup__builder))) struct builder builder = { 0 };
 	_cleanup_close_ int fd = -1;
 	struct stat st;
-	char path[64];
-	int ret;
 
-	snprintf(path, sizeof(path), "/tmp/perf-%d.map", ns_pid);
+	snprintf(path, PATH_BYTES, "/tmp/perf-%d.map", ns_pid);
 	fd = bounded_open(root, path, false, reader);
 	if (fd < 0)
 		return so_err(err, fd, "cannot open %s: %s", path, strerror(-fd));
@@ -416,33 +461,60 @@ static int read_map(const char *root, pid_t ns_pid, const uid_t uids[2], const s
 		return so_err(err, -errno, "cannot read %s: %s", path, strerror(errno));
 	if (st.st_uid != 0 && st.st_uid != uids[0] && st.st_uid != uids[1])
 		return so_err(err, -EPERM, "%s belongs to user %u, not to its process's: not read", path, st.st_uid);
-	ret = read_backwards(fd, (uint64_t)st.st_size, &builder);
-	if (ret == 0)
-		ret = build(&builder, out);
+	return TAKE_FD(fd);
+}
+
+/* fd, path: of open_map(), or an error that it has put into words. */
+static int read_map(int fd, const char *path, struct perf_map **out, struct so_error *err)
+{
+	__attribute__((cleanup(cleanup__builder))) struct builder builder = { 0 };
+	struct stat st;
+	int ret = fd < 0 ? fd : fstat(fd, &st) ? -errno : 0;
+
+	if (fd < 0)
+		return fd;
+	ret = ret ?: read_backwards(fd, (uint64_t)st.st_size, &builder);
+	ret = ret ?: build(&builder, out);
 	return ret < 0 ? so_err(err, ret, "cannot read %s: %s", path, strerror(-ret)) : 0;
 }
 
-int perf_map__read(pid_t pid, struct perf_map **out, struct so_error *err)
+static int open_of(pid_t pid, char path[PATH_BYTES], struct so_error *err)
 {
 	struct file_reader reader;
 	pid_t ns_pid = 0;
 	uid_t uids[2];
 	char root[32];
-	int ret;
+	int ret = read_status(pid, &ns_pid, uids, &reader);
 
-	ret = read_status(pid, &ns_pid, uids, &reader);
 	if (ret < 0)
 		return so_err(err, ret, "process %d does not exist (any more)", pid);
 	snprintf(root, sizeof(root), "/proc/%d/root", pid);
-	return read_map(root, ns_pid, uids, &reader, out, err);
+	return open_map(root, ns_pid, uids, &reader, path, err);
+}
+
+int perf_map__open(pid_t pid, struct so_error *err)
+{
+	char path[PATH_BYTES];
+
+	return open_of(pid, path, err);
+}
+
+int perf_map__read(pid_t pid, struct perf_map **out, struct so_error *err)
+{
+	char path[PATH_BYTES];
+	_cleanup_close_ int fd = open_of(pid, path, err);
+
+	return read_map(fd, path, out, err);
 }
 
 int perf_map__read_ended(pid_t pid, uid_t uid, struct perf_map **out, struct so_error *err)
 {
 	const struct file_reader reader = { .uid = uid, .gid = (gid_t)-1 };
 	const uid_t uids[2] = { uid, uid };
+	char path[PATH_BYTES];
+	_cleanup_close_ int fd = open_map("/", pid, uids, &reader, path, err);
 
-	return read_map("/", pid, uids, &reader, out, err);
+	return read_map(fd, path, out, err);
 }
 
 const char *perf_map__lookup(const struct perf_map *map, uint64_t address)
@@ -454,11 +526,61 @@ const char *perf_map__lookup(const struct perf_map *map, uint64_t address)
 	return map->names + map->pieces[low - 1].name;
 }
 
+#define MAX_COVERING 4096 /* lines looked at for one address, those with the highest start first */
+
+static bool covers(const struct range *range, uint64_t address)
+{
+	return range && address - range->start < range->size;
+}
+
+/* Names that are there already stay once. */
+static void add_name(struct perf_map_names *names, const char *name)
+{
+	for (unsigned i = 0; i < names->n; i++) {
+		if (!strcmp(names->list[i], name))
+			return;
+	}
+	if (names->n < PERF_MAP_MAX_NAMES)
+		names->list[names->n++] = name;
+	else
+		names->more = true;
+}
+
+void perf_map__names_between(const struct perf_map *map, uint64_t address, uint64_t from, uint64_t to,
+			     struct perf_map_names *out)
+{
+	size_t end = ARRAY_BEFORE(i, map->n_ranges, map->ranges[i].start <= address);
+	size_t last = end > MAX_COVERING ? end - MAX_COVERING : 0;
+	const struct range *before = NULL, *after = NULL, *r;
+
+	*out = (struct perf_map_names){ 0 };
+	for (size_t i = end; i-- > last && map->ends[i] > address;) {
+		r = &map->ranges[i];
+		if (!covers(r, address))
+			continue;
+		if (r->at < from && (!before || r->at > before->at))
+			before = r;
+		if (r->at >= to && (!after || r->at < after->at))
+			after = r;
+	}
+	if (before)
+		add_name(out, map->names + before->name);
+	for (size_t i = end; from < to && i-- > last && map->ends[i] > address;) {
+		r = &map->ranges[i];
+		if (covers(r, address) && r->at >= from && r->at < to)
+			add_name(out, map->names + r->name);
+	}
+	if (!out->n && after)
+		add_name(out, map->names + after->name);
+}
+
 void perf_map__free(struct perf_map *map)
 {
 	if (!map)
 		return;
 	free(map->pieces);
+	free(map->ranges);
+	free(map->ends);
 	free(map->names);
 	free(map);
 }

@@ -52,13 +52,29 @@ static void count_mark(struct collector *c, struct target *t, const struct stack
 		steps__add(t, mark, sample);
 }
 
+/* A copy for the current window, with its own hash, if the stack has just-in-time compiled code. NULL: none is needed, or no memory. */
+static struct stack *dated_stack(struct collector *c, const struct target *t, const struct stack *stack, uint64_t *hash)
+{
+	uint32_t window = jit_names__window(c->jits, &stack->record, stack->frames, hash);
+	struct stack *dated = NULL;
+
+	if (window && !samples__stack(&t->samples, *hash))
+		dated = stack__new(&stack->record, stack->frames, stack->functions);
+	if (dated) {
+		dated->record.hash = *hash;
+		dated->record.names = window;
+	}
+	return dated;
+}
+
 static void on_count(void *context, const struct so_count_key *key, const struct so_count *count)
 {
 	struct collector *c = context;
 	struct target *t = targets__of_slot(c->life.targets, count->slot);
 	const struct stack *stack;
-	const struct stack_sample sample = { SAMPLE_CPU, key->tgid,    key->tid,    count->comm,
-					     key->stack, count->count, key->when_ns };
+	struct stack *dated = NULL;
+	struct stack_sample sample = { SAMPLE_CPU, key->tgid,    key->tid,    count->comm,
+				       key->stack, count->count, key->when_ns };
 
 	if (!t)
 		return;
@@ -67,7 +83,10 @@ static void on_count(void *context, const struct so_count_key *key, const struct
 		return;
 	}
 	stack = pending_stacks__find(c->pending, key->stack);
-	samples__add(&t->samples, &sample, stack);
+	if (stack)
+		dated = dated_stack(c, t, stack, &sample.stack);
+	samples__add(&t->samples, &sample, dated ?: stack);
+	stack__unref(dated);
 	steps__seen_stack(t, c->life.sampler, (pid_t)key->tgid, (pid_t)key->tid, stack);
 	thread_namer__seen(c->namer, t, (pid_t)key->tgid, key->tid, count->comm);
 }
@@ -264,6 +283,7 @@ int collector__drain(struct collector *c)
 	sampler__consume_events(c->life.sampler);
 	collector__unwind_waiting(c);
 	process_table__each(c->life.processes, SO_MAX_SLOTS, bury, c);
+	jit_names__turn(c->jits);
 	generations__turn(c->life.targets, c->life.processes, c->generation_bytes);
 	targets__share_bytes(c->life.targets);
 	c->last_drain_ns = begin_ns;

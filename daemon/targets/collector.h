@@ -28,6 +28,7 @@ struct collector {
 	struct pending_stacks *pending;
 	struct learn_notes *notes;
 	struct thread_namer *namer;
+	struct jit_names *jits;
 	struct waits *waits;
 	struct memory_watch *memory;
 	struct gpu_memory *gpu_memory;

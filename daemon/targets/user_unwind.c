@@ -243,6 +243,9 @@ static int unwind_raw(const struct user_unwind *uu, struct process *process, con
 		u->record.hash = py_stack_hash(u->record.hash, raw->python_hash, raw->tgid,
 					       raw->flags & ~SO_STACK_PYTHON_UNREAD, raw->python);
 	u->record.tgid = raw->tgid;
+	if (uu->jits)
+		u->record.names = jit_names__window(uu->jits, &u->record, (const uint64_t *)u->frames,
+						    (uint64_t *)&u->record.hash);
 	u->record.cause = u->cause;
 	u->record.flags = u->flags | raw->flags;
 	stack = stack__new(&u->record, (const uint64_t *)u->frames, functions);

@@ -11,12 +11,14 @@
 #include "daemon/os/thread_catch.h"
 #include "daemon/targets/pythons.h"
 #include "daemon/profile/accumulator.h"
+#include "daemon/profile/jit_names.h"
 #include "stakeout/threads_abi.h"
 
 struct user_unwind {
 	struct sampler *sampler;
 	struct learner *learner;
 	struct pythons *pythons;
+	struct jit_names *jits; /* NULL: JIT code gets its newest names */
 };
 
 /*

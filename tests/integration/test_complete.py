@@ -7,6 +7,7 @@ import subprocess
 from harness import (
     LONG,
     PYTHON,
+    Daemon,
     Skip,
     Target,
     long,
@@ -14,12 +15,14 @@ from harness import (
     need_module,
     need_namespaces,
     need_tool,
+    parse_folded,
     quiet,
     record,
     script,
     start,
     temporary_dir,
     timeout,
+    wait_until,
     workload,
 )
 
@@ -465,6 +468,33 @@ def test_jit_with_frame_pointers():
 
 def test_jit_with_names():
     check_learned(start("jitter", "fp", 600, "map"), "main", "jit_loop", "call_jit", "jit_hot_loop")
+
+
+def test_jit_that_reuses_an_address():
+    """Samples have the name that the code had when they were taken; where it changed within a window, both."""
+    daemon = Daemon()
+    target = start("jitter", "fp", 600, "reuse", stdin=subprocess.PIPE)
+    path = f"/v1/targets/{daemon.request('POST', '/v1/targets', {'pid': target.pid, 'rate_hz': 999}, expect=201)['id']}"
+    wait_until(lambda: daemon.request("GET", path)["samples"] > 100, "samples of the first name")
+    target.process.stdin.write(b"x")
+    target.process.stdin.flush()
+    for _ in range(3):
+        target.process.stdout.readline()
+    stacks = parse_folded(daemon.client("folded", "-p", str(target.pid)).stdout)
+
+    def count(name):
+        return sum(n for stack, n in stacks.items() if name in stack)
+
+    names = [f"generation_{i}" for i in range(4)]
+    alone = [count(name) for name in names]
+    both = [count(f"{a} or {b} [reused address]") for a, b in zip(names, names[1:])]
+    found = f"alone {alone}, either of two {both}; {stacks}"
+    assert sum(alone) + sum(both) >= 0.99 * count("call_jit"), found
+    true = 0.7 * 999  # GENERATION_CPU_S at 999 Hz
+    for i in (1, 2):
+        assert alone[i] <= 1.1 * true and alone[i] + both[i - 1] + both[i] >= 0.9 * true, found
+        # A window is a quarter of a second.
+        assert alone[i] >= 0.5 * true, found
 
 
 @quiet

@@ -161,6 +161,78 @@ static void test_long_name_is_cut(void **state)
 	assert_int_equal(strlen(perf_map__lookup(map, 0x1000)), 1024);
 }
 
+static void expect_names(const struct perf_map *map, uint64_t address, uint64_t from, uint64_t to, const char *wanted)
+{
+	struct perf_map_names names;
+	char found[64] = "";
+
+	perf_map__names_between(map, address, from, to, &names);
+	for (unsigned i = 0; i < names.n; i++)
+		snprintf(found + strlen(found), sizeof(found) - strlen(found), "%s%s", i ? "|" : "", names.list[i]);
+	if (names.more)
+		strcat(found, "|...");
+	assert_string_equal(found, wanted);
+}
+
+/* Lines of 10 bytes each, by which moments are counted. */
+static void test_names_between(void **state)
+{
+	_cleanup_(perf_map) struct perf_map *map = parse("1000 10 a\n"
+							 "1000 20 b\n"
+							 "2000 10 c\n"
+							 "1008 10 d\n"
+							 "1000 10 e\n"
+							 "1000 10 a\n");
+
+	expect_names(map, 0x1000, 10, 10, "a");
+	expect_names(map, 0x1000, 20, 20, "b");
+	expect_names(map, 0x1000, 40, 40, "b");
+	expect_names(map, 0x1008, 30, 40, "b|d");
+	expect_names(map, 0x100c, 40, 40, "d");
+	expect_names(map, 0x1000, 10, 20, "a|b");
+	expect_names(map, 0x1000, 60, 60, "a");
+	/* Not yet there: the first that comes. */
+	expect_names(map, 0x1000, 0, 0, "a");
+	expect_names(map, 0x2000, 20, 20, "c");
+	expect_names(map, 0x1018, 0, 0, "b");
+	expect_names(map, 0x2000, 20, 30, "c");
+	expect_names(map, 0x3000, 0, 60, "");
+	expect_names(map, 0xfff, 0, 60, "");
+	/* Each name once. */
+	expect_names(map, 0x1000, 50, 60, "e|a");
+	expect_names(map, 0x1000, 10, 60, "a|b|e");
+}
+
+static void test_many_names(void **state)
+{
+	_cleanup_(perf_map) struct perf_map *map = parse("1 9 a\n1 9 b\n1 9 c\n1 9 d\n");
+	struct perf_map_names names;
+
+	perf_map__names_between(map, 5, 0, 24, &names);
+	assert_int_equal(names.n, PERF_MAP_MAX_NAMES);
+	assert_true(names.more);
+}
+
+static void count_range(void *context, uint64_t start, uint64_t end)
+{
+	uint64_t *sum = context;
+
+	sum[0]++;
+	sum[1] += end - start;
+}
+
+/* Whole lines alone, those that are none passed over. */
+static void test_each_range(void **state)
+{
+	static const char text[] = "1000 10 a\nnonsense\n2000 6 b\n3000 10 not at its end";
+	uint64_t sum[2] = { 0 };
+
+	assert_int_equal(perf_map__each_range(text, sizeof(text) - 1, count_range, sum), strchr(text, 'b') + 2 - text);
+	assert_int_equal(sum[0], 2);
+	assert_int_equal(sum[1], 0x16);
+	assert_int_equal(perf_map__each_range(text, 5, count_range, sum), 0);
+}
+
 static void own_map_path(char *path, size_t size)
 {
 	snprintf(path, size, "/tmp/perf-%d.map", getpid());
@@ -268,6 +340,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_names_between),
+		cmocka_unit_test(test_many_names),
+		cmocka_unit_test(test_each_range),
 		cmocka_unit_test(test_damaged_lines_are_passed_over),
 		cmocka_unit_test(test_later_lines_win),
 		cmocka_unit_test(test_against_painting),
