@@ -66,14 +66,27 @@ char *dump_clean(const char *foreign)
 	return text;
 }
 
-char *dump_thread_name(const struct profile_sample *sample)
+/* As Python calls it: no object of the module threading is on the main thread's stack. */
+static const char *name_of(const struct profile_sample *sample)
 {
-	_cleanup_free_ char *comm = dump_clean(sample->comm), *name = dump_clean(sample->thread ?: "");
+	if (sample->thread && *sample->thread)
+		return sample->thread;
+	return sample->tid == sample->pid && sample->gil != PROFILE_GIL_NONE ? "MainThread" : "";
+}
+
+static char *full_name(const struct profile_sample *sample, const char *called)
+{
+	_cleanup_free_ char *comm = dump_clean(sample->comm), *name = dump_clean(called);
 	char *text = NULL;
 
 	if (!comm || !name || asprintf(&text, *name ? "%s (%s)" : "%s", *comm ? comm : "[unknown]", name) < 0)
 		return NULL;
 	return text;
+}
+
+char *dump_thread_name(const struct profile_sample *sample)
+{
+	return full_name(sample, sample->thread ?: "");
 }
 
 static enum frame_kind kind_of(const struct profile_line *line)
@@ -224,7 +237,7 @@ int dump_print_doing(const struct profile_sample *sample, FILE *out)
 /* "Thread 4711 (sleeping, holds the GIL): python3 (loader-3)" */
 int dump_print_thread_head(const struct profile_sample *sample, FILE *out)
 {
-	_cleanup_free_ char *name = dump_thread_name(sample);
+	_cleanup_free_ char *name = full_name(sample, name_of(sample));
 	int ret;
 
 	if (!name)
@@ -362,14 +375,6 @@ static json_t *frames_json(const struct profile *profile, const struct dump_part
 static json_t *gil_json(enum profile_gil gil)
 {
 	return gil <= PROFILE_GIL_DISABLED ? json_null() : json_boolean(gil == PROFILE_GIL_HELD);
-}
-
-/* As Python calls it: no object of the module threading is on the main thread's stack. */
-static const char *name_of(const struct profile_sample *sample)
-{
-	if (sample->thread && *sample->thread)
-		return sample->thread;
-	return sample->tid == sample->pid && sample->gil != PROFILE_GIL_NONE ? "MainThread" : "";
 }
 
 json_t *dump_thread_json(const struct profile *profile, const struct dump_part *part,

@@ -145,10 +145,10 @@ static void threads_say_what_they_do(void **state)
 		enum profile_gil gil;
 		const char *text;
 	} cases[] = {
-		{ "sleeping", "python3", PROFILE_GIL_RELEASED, "Thread 7 (sleeping): python3" },
-		{ "running", "my train", PROFILE_GIL_HELD, "Thread 7 (running, holds the GIL): my train" },
+		{ "sleeping", "python3", PROFILE_GIL_RELEASED, "Thread 7 (sleeping): python3 (MainThread)" },
+		{ "running", "my train", PROFILE_GIL_HELD, "Thread 7 (running, holds the GIL): my train (MainThread)" },
 		{ "waiting", "", PROFILE_GIL_NONE, "Thread 7 (waiting): [unknown]" },
-		{ "", "x", PROFILE_GIL_HELD, "Thread 7 (holds the GIL): x" },
+		{ "", "x", PROFILE_GIL_HELD, "Thread 7 (holds the GIL): x (MainThread)" },
 		{ "", "x\n", PROFILE_GIL_NONE, "Thread 7: x?" },
 		{ "\x1b", "x", PROFILE_GIL_NONE, "Thread 7 (?): x" },
 	};
@@ -240,7 +240,7 @@ static void native_lines(void **state)
 static void the_main_thread_comes_first(void **state)
 {
 	assert_text(&program_dump, &whole,
-		    HEAD "Thread 70 (running, holds the GIL): python3\n"
+		    HEAD "Thread 70 (running, holds the GIL): python3 (MainThread)\n"
 			 "    step (/a/env.py:42)\n"
 			 "    [native.so]\n"
 			 "    main (/a/run.py:9)\n"
@@ -266,18 +266,18 @@ static void the_main_thread_comes_first(void **state)
 static void parts_of_the_program(void **state)
 {
 	assert_text(&program_dump, &(struct dump_part){ .kernel = true, .gil = true },
-		    HEAD "Thread 70 (running, holds the GIL): python3\n"
+		    HEAD "Thread 70 (running, holds the GIL): python3 (MainThread)\n"
 			 "    step (/a/env.py:42)\n"
 			 "    [native.so]\n"
 			 "    main (/a/run.py:9)\n"
 			 "    _start (python3)\n");
 	assert_text(&program_dump, &(struct dump_part){ .kernel = true, .gil = true, .python_only = true },
-		    HEAD "Thread 70 (running, holds the GIL): python3\n"
+		    HEAD "Thread 70 (running, holds the GIL): python3 (MainThread)\n"
 			 "    step (/a/env.py:42)\n"
 			 "    main (/a/run.py:9)\n");
 	/* What is not known does not read as if there were no Python frames. */
 	assert_text(&program_dump, &(struct dump_part){ .kernel = true, .python_only = true },
-		    HEAD "Thread 70 (running, holds the GIL): python3\n"
+		    HEAD "Thread 70 (running, holds the GIL): python3 (MainThread)\n"
 			 "    step (/a/env.py:42)\n"
 			 "    main (/a/run.py:9)\n"
 			 "\n"
@@ -293,7 +293,7 @@ static void parts_of_the_program(void **state)
 			 "Thread 73 (running): fast\n"
 			 "    [moved]\n");
 	assert_text(&program_dump, &(struct dump_part){ 0 },
-		    HEAD "Thread 70 (running, holds the GIL): python3\n"
+		    HEAD "Thread 70 (running, holds the GIL): python3 (MainThread)\n"
 			 "    step (/a/env.py:42)\n"
 			 "    [native.so]\n"
 			 "    main (/a/run.py:9)\n"

@@ -218,7 +218,7 @@ static void a_look_leaves_nothing_behind(void **state)
 	set_threads(f, pid, NULL, true);
 	snprintf(expected, sizeof(expected),
 		 "Process %d: idle -c read x a;b?\n"
-		 "\nThread %d (running, holds the GIL): x\n    step (/a/env.py:42)\n    main (x)\n"
+		 "\nThread %d (running, holds the GIL): x (MainThread)\n    step (/a/env.py:42)\n    main (x)\n"
 		 "\nThread %d (sleeping): y\n    futex_wait [kernel]\n    main (x)\n",
 		 pid, pid, pid + 1);
 	assert_outcome(dump(f, "dump -p %d", pid), STATUS_DONE, expected, "");
@@ -360,7 +360,7 @@ static void a_child_is_looked_at_through_its_target(void **state)
 	assert_int_equal(engine__attach(f->engine, &other, &ids[0], NULL), 0);
 	assert_int_equal(engine__attach(f->engine, &launcher, &ids[1], NULL), 0);
 	assert_int_equal(engine__stop(f->engine, ids[0], NULL), 0);
-	snprintf(expected, sizeof(expected), "\n\nThread %d (running, holds the GIL): x\n", pid);
+	snprintf(expected, sizeof(expected), "\n\nThread %d (running, holds the GIL): x (MainThread)\n", pid);
 	got = dump(f, "dump -p %d", pid);
 	assert_int_equal(got->status, STATUS_DONE);
 	assert_string_equal(got->err, "");
