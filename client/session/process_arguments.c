@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "stakeout/cleanup.h"
+#include "stakeout/live_thread.h"
 #include "stakeout/short_path.h"
 
 /* fork() and munmap() of a large process hold the lock for some 100 ms. */
@@ -29,7 +30,7 @@ static void *read_arguments(void *context)
 	_cleanup_close_ int fd = -1;
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", r->pid);
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", live_thread__of(r->pid));
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	r->n = fd < 0 ? 0 : read(fd, r->text, r->size);
 	return NULL;

@@ -8,6 +8,7 @@
 
 #include "client/memory/growth.h"
 #include "stakeout/array.h"
+#include "stakeout/live_thread.h"
 
 #define KIB 1024
 
@@ -74,7 +75,7 @@ static bool read_own(int64_t pid, double *bytes)
 	unsigned found = 0;
 	char path[48], line[256];
 
-	snprintf(path, sizeof(path), "/proc/%lld/status", (long long)pid);
+	snprintf(path, sizeof(path), "/proc/%d/status", live_thread__of((pid_t)pid));
 	file = fopen(path, "re");
 	while (file && found < 2 && fgets(line, sizeof(line), file)) {
 		if (sscanf(line, "RssAnon: %llu kB", &kib) != 1 && sscanf(line, "VmSwap: %llu kB", &kib) != 1)

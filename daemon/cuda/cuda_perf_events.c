@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "stakeout/array.h"
+#include "stakeout/live_thread.h"
 
 #define AT_RETURN   1     /* bit 0 of config: /sys/bus/event_source/devices/uprobe/format/retprobe */
 #define PAUSE_US    20000 /* in which other processes may open their events, a hundred or so */
@@ -311,7 +312,7 @@ int cuda_perf_events__attach(struct cuda_perf_events *e, pid_t pid, const char *
 	while (e->closing)
 		pthread_cond_wait(&e->changed, &e->lock);
 	/* Under the lock, which nobody but the closer and the caller's other threads wants. */
-	ret = attach_all(set, pid, path, offsets, cookies, count);
+	ret = attach_all(set, live_thread__of(pid), path, offsets, cookies, count);
 	e->openers--;
 	pthread_cond_broadcast(&e->changed);
 	pthread_mutex_unlock(&e->lock);

@@ -367,7 +367,7 @@ int cuda_probes__attach(struct cuda_probes *p, pid_t pid, uint32_t slot, uint32_
 	}
 	places.n = n;
 	ret = cuda_probes__attach_places(p, pid, fd, &places, out);
-	return ret ? so_err(err, ret, "the kernel refused the probes: %s", strerror(-ret)) : 0;
+	return ret ? so_err(err, ret, "the kernel refused the probes: %s", uprobe_links__error(ret)) : 0;
 }
 
 /* Maps. */

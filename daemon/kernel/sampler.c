@@ -14,6 +14,7 @@
 #include "daemon/os/privileges.h"
 #include "daemon/os/uprobe_links.h"
 #include "daemon/os/watchpoint.h"
+#include "stakeout/live_thread.h"
 
 #define BATCH       2048
 #define RULES_BYTES (SO_MAX_RULES * sizeof(struct so_unwind_rule))
@@ -519,7 +520,8 @@ int sampler__probe_mark(struct sampler *s, unsigned mark, pid_t pid, const char 
 					       &offset, &(const uint64_t){ 0 }, 1, pid);
 		ret = probe->fd < 0 ? probe->fd : 0;
 	} else {
-		probe->link = bpf_program__attach_uprobe(entry_program(s, mark), false, pid, path, offset);
+		probe->link =
+			bpf_program__attach_uprobe(entry_program(s, mark), false, live_thread__of(pid), path, offset);
 		ret = probe->link ? 0 : -errno;
 	}
 	if (ret)

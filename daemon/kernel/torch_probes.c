@@ -13,6 +13,7 @@
 #include "daemon/os/fd_closer.h"
 #include "daemon/os/privileges.h"
 #include "daemon/os/uprobe_links.h"
+#include "stakeout/live_thread.h"
 
 #define BUFFERS_A_CPU 2 /* bpf/memory/torch_stack.h */
 
@@ -168,7 +169,7 @@ static int attach_one(struct torch_probes *p, struct torch_link *link, unsigned 
 		link->fds[i] = ret < 0 ? -1 : ret;
 		return ret < 0 ? ret : 0;
 	}
-	link->links[i] = bpf_program__attach_uprobe(program, false, (pid_t)link->tag, path, offset);
+	link->links[i] = bpf_program__attach_uprobe(program, false, live_thread__of((pid_t)link->tag), path, offset);
 	return link->links[i] ? 0 : -errno;
 }
 

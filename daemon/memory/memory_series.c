@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/os/live_thread.h"
 #include "daemon/os/proc_file.h"
 #include "stakeout/array.h"
 #include "stakeout/cleanup.h"
+#include "stakeout/live_thread.h"
 
 #define STATUS_MAX (1u << 20)
 
@@ -135,7 +135,7 @@ int memory_usage__parse(const char *status, const char *stat, struct memory_usag
 static int read_status(pid_t pid, struct memory_usage *out)
 {
 	_cleanup_free_ char *large = NULL;
-	pid_t thread = live_thread__of(pid) ?: pid;
+	pid_t thread = live_thread__of(pid);
 	char small[4096];
 	ssize_t ret = proc_file__read(PROC_FILE_HERE, thread, "status", small, sizeof(small));
 

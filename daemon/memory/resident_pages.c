@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "daemon/os/bounded_call.h"
-#include "daemon/os/live_thread.h"
 #include "stakeout/cleanup.h"
+#include "stakeout/live_thread.h"
 
 #define PATIENCE_MS 2000
 
@@ -60,7 +60,7 @@ static void run(void *context)
 	struct look *l = context;
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", live_thread__of(l->pid) ?: l->pid);
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", live_thread__of(l->pid));
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
 		l->ret = errno == ENOENT || errno == ESRCH ? 0 : -errno;

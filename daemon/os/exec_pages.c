@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "stakeout/cleanup.h"
+#include "stakeout/live_thread.h"
 
 uint64_t exec_pages__read(pid_t tgid)
 {
@@ -12,7 +13,7 @@ uint64_t exec_pages__read(pid_t tgid)
 	unsigned long long kb, sum = 0;
 	char path[32], line[256];
 
-	snprintf(path, sizeof(path), "/proc/%d/status", tgid);
+	snprintf(path, sizeof(path), "/proc/%d/status", live_thread__of(tgid));
 	f = fopen(path, "re");
 	while (f && fgets(line, sizeof(line), f)) {
 		if (sscanf(line, "VmExe: %llu", &kb) == 1 || sscanf(line, "VmLib: %llu", &kb) == 1)

@@ -12,10 +12,10 @@
 
 #include "daemon/os/bounded_call.h"
 #include "daemon/os/clock.h"
-#include "daemon/os/live_thread.h"
 #include "daemon/os/memory_helper.h"
 #include "daemon/os/proc_file.h"
 #include "stakeout/cleanup.h"
+#include "stakeout/live_thread.h"
 
 /*
  * What could be read just now is not tried again for so long: a process that is looked at often costs 20 tries a
@@ -43,7 +43,7 @@ static void try_memory(pid_t pid)
 	_cleanup_close_ int fd = -1;
 	char path[32], byte;
 
-	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	snprintf(path, sizeof(path), "/proc/%d/mem", live_thread__of(pid));
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0 && pread(fd, &byte, 1, ANY_ADDRESS) < 0)
 		return;
@@ -258,13 +258,7 @@ static void run_file_read(void *context)
 {
 	struct file_read *r = context;
 
-	pid_t thread;
-
 	r->n = proc_file__read(r->proc_fd, r->pid, r->name, r->bytes, r->size);
-	/* Of a first thread that has ended the file is empty. */
-	thread = r->n <= 0 ? live_thread__of(r->pid) : 0;
-	if (thread && thread != r->pid)
-		r->n = proc_file__read(r->proc_fd, thread, r->name, r->bytes, r->size);
 }
 
 ssize_t memory_lock__read_file(int proc_fd, pid_t pid, const char *name, char *buf, size_t size)

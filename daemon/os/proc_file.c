@@ -9,8 +9,9 @@
 #include <unistd.h>
 
 #include "stakeout/cleanup.h"
+#include "stakeout/live_thread.h"
 
-ssize_t proc_file__read(int proc_fd, pid_t pid, const char *name, char *buf, size_t size)
+static ssize_t read_file(int proc_fd, pid_t pid, const char *name, char *buf, size_t size)
 {
 	_cleanup_close_ int fd = -1;
 	size_t used = 0;
@@ -28,6 +29,15 @@ ssize_t proc_file__read(int proc_fd, pid_t pid, const char *name, char *buf, siz
 	}
 	buf[used] = '\0';
 	return (ssize_t)used;
+}
+
+/* What tells of memory is empty below a first thread that has ended, or refused. */
+ssize_t proc_file__read(int proc_fd, pid_t pid, const char *name, char *buf, size_t size)
+{
+	ssize_t n = read_file(proc_fd, pid, name, buf, size);
+	pid_t live = n && n != -ESRCH ? pid : live_thread__in(proc_fd, pid);
+
+	return live == pid ? n : read_file(proc_fd, live, name, buf, size);
 }
 
 int proc_file__uid(int proc_fd, pid_t pid, uid_t *uid)

@@ -13,8 +13,9 @@
 #define PROC_FILE_HERE (-1) /* the daemon's own /proc */
 
 /*
- * What the process's file `name` begins with, size - 1 bytes at most, and a NUL. proc_fd: an open directory, or
- * PROC_FILE_HERE. Returns the number of bytes. -ESRCH: there is no such process; -errno.
+ * What the process's file `name` begins with, size - 1 bytes at most, and a NUL; another thread's where the first one
+ * has ended and its file is empty (stakeout/live_thread.h). proc_fd: an open directory, or PROC_FILE_HERE. Returns the
+ * number of bytes. -ESRCH: there is no such process; -errno.
  */
 ssize_t proc_file__read(int proc_fd, pid_t pid, const char *name, char *buf, size_t size);
 

@@ -11,6 +11,7 @@
 
 #include "daemon/os/proc_file.h"
 #include "stakeout/cleanup.h"
+#include "stakeout/live_thread.h"
 
 /* include/linux/proc_ns.h, since 3.8; PID_NS_INIT_INO in newer headers for user space. */
 #define PROC_PID_INIT_INO 0xEFFFFFFCu
@@ -66,7 +67,7 @@ bool proc_info__same_namespace(pid_t pid, const char *kind)
 	char path[64], own[64], other[64];
 	ssize_t n, m;
 
-	snprintf(path, sizeof(path), "/proc/%d/ns/%s", pid, kind);
+	snprintf(path, sizeof(path), "/proc/%d/ns/%s", live_thread__of(pid), kind);
 	n = readlink(path, other, sizeof(other));
 	snprintf(path, sizeof(path), "/proc/self/ns/%s", kind);
 	m = readlink(path, own, sizeof(own));

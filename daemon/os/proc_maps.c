@@ -12,6 +12,7 @@
 
 #include "daemon/os/open_in_root.h"
 #include "stakeout/array.h"
+#include "stakeout/live_thread.h"
 
 #define MAX_MAPS_BYTES (256u << 20) /* some two million mappings; vm.max_map_count is 65530 by default */
 
@@ -247,7 +248,7 @@ int proc_maps__read(pid_t pid, bool executable_only, struct proc_maps *out, stru
 	size_t length = 0;
 	int ret;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	snprintf(path, sizeof(path), "/proc/%d/maps", live_thread__of(pid));
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	ret = fd < 0 ? -errno : read_all(fd, &text, &length);
 	if (ret == -ENOENT || ret == -ESRCH)
@@ -283,7 +284,7 @@ static int open_by_path(pid_t pid, const struct proc_map *map, const char *suffi
 	char root[32];
 	struct stat st;
 
-	snprintf(root, sizeof(root), "/proc/%d/root", pid);
+	snprintf(root, sizeof(root), "/proc/%d/root", live_thread__of(pid));
 	if (asprintf(&path, "%s%s", map->path, suffix) < 0) {
 		path = NULL;
 		return -ENOMEM;
@@ -348,8 +349,8 @@ int proc_maps__open_file(pid_t pid, const struct proc_map *map)
 
 	if (map->inode == 0)
 		return -ENOENT;
-	snprintf(link, sizeof(link), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid,
-		 map->file_end ? map->file_start : map->start, map->file_end ?: map->end);
+	snprintf(link, sizeof(link), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64,
+		 live_thread__of(pid), map->file_end ? map->file_start : map->start, map->file_end ?: map->end);
 	fd = open_listed(link, map);
 	if (fd == -ENODEV)
 		return -ENOENT;

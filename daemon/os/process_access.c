@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "daemon/os/process_access.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,6 +14,7 @@
 
 #include "daemon/os/proc_file.h"
 #include "stakeout/cleanup.h"
+#include "stakeout/live_thread.h"
 
 /* Capabilities stand behind the list of groups, of which there may be 65536 (NGROUPS_MAX). */
 #define STATUS_BYTES (1u << 20)
@@ -88,35 +88,14 @@ static int read_status(pid_t thread, char *status)
 	return n && !has_ended(status) ? 0 : -ESRCH;
 }
 
-/* A first thread that has ended says nothing of who may read the memory: any other thread does. */
-static int read_others_status(pid_t pid, pid_t *thread, char *status)
-{
-	struct dirent *entry;
-	int ret = -ESRCH;
-	char path[64];
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = opendir(path);
-	while (dir && ret && (entry = readdir(dir))) {
-		*thread = atoi(entry->d_name);
-		if (*thread > 0 && *thread != pid)
-			ret = read_status(*thread, status);
-	}
-	if (dir)
-		closedir(dir);
-	return ret;
-}
-
-/* *thread: the one that was asked. */
+/* *thread: the one that was asked: a first thread that has ended says nothing of who may read the memory. */
 static int read_identity(pid_t pid, pid_t *thread, struct identity *out)
 {
 	_cleanup_free_ char *status = malloc(STATUS_BYTES);
-	int ret = status ? read_status(pid, status) : -ENOMEM;
+	int ret;
 
-	*thread = pid;
-	if (ret == -ESRCH)
-		ret = read_others_status(pid, thread, status);
+	*thread = live_thread__of(pid);
+	ret = status ? read_status(*thread, status) : -ENOMEM;
 	if (ret)
 		return ret;
 	return parse_identity(status, out) ? 0 : -EINVAL;
@@ -222,5 +201,5 @@ int process_access__check(pid_t pid, struct caller caller, struct so_error *err)
 
 bool process_access__holds(pid_t pid, struct caller caller)
 {
-	return !caller.uid || owns_memory(pid, caller);
+	return !caller.uid || owns_memory(live_thread__of(pid), caller);
 }

@@ -11,8 +11,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "daemon/os/live_thread.h"
 #include "daemon/os/proc_maps.h"
+#include "stakeout/live_thread.h"
 
 #define PAGE_BYTES 4096ull
 /* Documentation/admin-guide/mm/pagemap.rst: one word a page. */
@@ -132,9 +132,9 @@ static size_t bytes_there(struct process_memory *r, uint64_t address, size_t siz
 /* Whether the memory can be reached through another thread, as that of a process whose first one has ended. */
 static bool move_on(struct process_memory *r)
 {
-	pid_t thread = r->moved ? 0 : live_thread__of(r->pid), pid = r->pid;
+	pid_t thread = r->moved ? r->pid : live_thread__of(r->pid);
 
-	if (!thread || thread == pid) {
+	if (thread == r->pid) {
 		r->moved = true;
 		return false;
 	}

@@ -2,11 +2,11 @@
 #include "daemon/os/uprobe_links.h"
 
 #include <bpf/bpf.h>
-#include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "stakeout/cleanup.h"
+#include "stakeout/live_thread.h"
 
 #define MULTI_RETURN 1 /* BPF_F_UPROBE_MULTI_RETURN */
 
@@ -28,7 +28,11 @@ int uprobe_links__make(int program_fd, uint32_t type, bool at_return, const char
 					  .count = count,
 					  .multi_flags = at_return ? MULTI_RETURN : 0,
 					  .pid = (uint32_t)pid };
-	long fd = syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+	long fd;
+
+	if (pid && live_thread__of(pid) != pid)
+		return -EOWNERDEAD;
+	fd = syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
 
 	return fd < 0 ? -errno : (int)fd;
 }

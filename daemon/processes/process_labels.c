@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/os/live_thread.h"
 #include "daemon/os/proc_file.h"
 #include "stakeout/array.h"
 #include "stakeout/cleanup.h"
@@ -166,7 +165,7 @@ void process_labels__read(pid_t pid, struct process_labels *out)
 	ssize_t n;
 
 	if (text) {
-		n = proc_file__read(PROC_FILE_HERE, live_thread__of(pid) ?: pid, "environ", text, PROCESS_LABELS_ENVIRON_BYTES + 1);
+		n = proc_file__read(PROC_FILE_HERE, pid, "environ", text, PROCESS_LABELS_ENVIRON_BYTES + 1);
 		process_labels__from_environ(text, n > 0 ? (size_t)n : 0, &labels);
 		n = proc_file__read(PROC_FILE_HERE, pid, "cgroup", text, CGROUP_BYTES);
 		process_labels__from_cgroup(n > 0 ? text : "", &labels);

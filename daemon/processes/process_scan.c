@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The part of learning a process's mappings that needs no lock: reading its memory map and its files. */
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -11,39 +10,21 @@
 #include "daemon/processes/text_copies.h"
 
 #define MAX_WORKERS 4
-
-/* The memory of a process whose first thread has ended shows below its other threads only. */
-static int read_through_thread(struct process_scan *scan)
-{
-	struct dirent *entry;
-	int ret = -ESRCH;
-	char path[64];
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", scan->tgid);
-	dir = opendir(path);
-	if (!dir)
-		return -ESRCH;
-	while (!scan->maps.n && (entry = readdir(dir))) {
-		scan->reader = atoi(entry->d_name);
-		if (scan->reader <= 0 || scan->reader == scan->tgid)
-			continue;
-		ret = proc_maps__read(scan->reader, false, &scan->maps, NULL);
-	}
-	closedir(dir);
-	return scan->maps.n ? 0 : ret ?: -ESRCH;
-}
+#define MAP_TRIES   3
 
 int process_scan__read(struct process_scan *scan, pid_t tgid)
 {
-	struct process_scan fresh = { .tgid = tgid, .reader = tgid, .reported_pages = scan->reported_pages };
-	int ret = proc_file__uid(PROC_FILE_HERE, tgid, &fresh.uid) ?: proc_maps__read(tgid, false, &fresh.maps, NULL);
+	struct process_scan fresh = { .tgid = tgid, .reported_pages = scan->reported_pages };
+	int ret = proc_file__uid(PROC_FILE_HERE, tgid, &fresh.uid);
 
+	/* The thread that stands for the process may have ended meanwhile. */
+	for (unsigned i = 0; i < MAP_TRIES && !ret && !fresh.maps.n; i++)
+		ret = proc_maps__read(tgid, false, &fresh.maps, NULL);
 	if (!ret && !fresh.maps.n)
-		ret = read_through_thread(&fresh);
+		ret = -ESRCH;
 	if (ret)
 		return ret;
-	text_copies__find(fresh.reader, &fresh.maps);
+	text_copies__find(tgid, &fresh.maps);
 	proc_maps__keep_executable(&fresh.maps);
 	*scan = fresh;
 	return 0;
@@ -65,7 +46,7 @@ static void *work(void *context)
 
 		if (i >= scan->n_missing)
 			return NULL;
-		if (file_registry__prepare(w->registry, scan->reader, scan->missing[i], &scan->prepared[i]))
+		if (file_registry__prepare(w->registry, scan->tgid, scan->missing[i], &scan->prepared[i]))
 			scan->prepared[i] = NULL;
 	}
 }

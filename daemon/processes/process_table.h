@@ -108,7 +108,6 @@ bool process_table__code_changed(struct process_table *table, struct process *pr
 struct process_scan {
 	pid_t tgid;
 	uid_t uid;
-	pid_t reader; /* the thread through which /proc is read: another one when the first thread has ended */
 	uint64_t reported_pages; /* exec_vm as the kernel side saw it; 0: no report */
 	struct proc_maps maps;
 	const struct proc_map **missing; /* mappings of files not registered yet */

@@ -12,6 +12,7 @@
 #include "daemon/os/bounded_open.h"
 #include "daemon/os/proc_file.h"
 #include "stakeout/array.h"
+#include "stakeout/live_thread.h"
 
 #define MAX_RANGES     (1u << 20)
 #define MAX_NAME_BYTES (64u << 20) /* of all names together */
@@ -488,7 +489,7 @@ static int open_of(pid_t pid, char path[PATH_BYTES], struct so_error *err)
 
 	if (ret < 0)
 		return so_err(err, ret, "process %d does not exist (any more)", pid);
-	snprintf(root, sizeof(root), "/proc/%d/root", pid);
+	snprintf(root, sizeof(root), "/proc/%d/root", live_thread__of(pid));
 	return open_map(root, ns_pid, uids, &reader, path, err);
 }
 

@@ -11,6 +11,8 @@
 #include "daemon/cuda/alloc_library.h"
 #include "daemon/os/clock.h"
 #include "daemon/os/exec_pages.h"
+#include "daemon/os/proc_file.h"
+#include "daemon/os/uprobe_links.h"
 #include "daemon/processes/cpu_wait.h"
 #include "daemon/targets/allocations_internal.h"
 #include "stakeout/array.h"
@@ -95,7 +97,7 @@ void allocations_count_processes(struct target_allocations *allocations)
 static void say_refused(struct target_allocations *allocations, pid_t pid, int ret)
 {
 	snprintf(allocations->problem, sizeof(allocations->problem), "the kernel refused the probes in process %d: %s",
-		 pid, strerror(-ret));
+		 pid, uprobe_links__error(ret));
 }
 
 /* The first probes are asked for, or are there: how much they cost is to be known soon. */
@@ -253,7 +255,7 @@ static void look_into(struct allocations_found *found, struct allocations_file *
 	struct so_error err;
 	int ret;
 
-	file->fd = library ? proc_maps__open_file(scan->reader, map) : -1;
+	file->fd = library ? proc_maps__open_file(scan->tgid, map) : -1;
 	ret = file->fd < 0 ? file->fd
 			   : alloc_library__read(file->fd, map->path, program, &found->bytes_left, library, &err);
 	if (!ret && library->n && found->n_libraries < MOST_LIBRARIES) {
@@ -284,16 +286,11 @@ static size_t find_file(struct allocations_found *found, const struct process_sc
 }
 
 /* PYTHONMALLOC=malloc and its like: all that CPython asks its own allocators for is malloc's. */
-static bool has_own_python(pid_t reader)
+static bool has_own_python(pid_t pid)
 {
 	_cleanup_free_ char *text = calloc(1, ENVIRONMENT_BYTES + 1);
-	_cleanup_close_ int fd = -1;
-	char path[64];
-	ssize_t n;
+	ssize_t n = text ? proc_file__read(PROC_FILE_HERE, pid, "environ", text, ENVIRONMENT_BYTES + 1) : 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/environ", reader);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 || !text ? 0 : read(fd, text, ENVIRONMENT_BYTES);
 	for (const char *at = text; n > 0 && at < text + n; at += strlen(at) + 1)
 		if (!strncmp(at, "PYTHONMALLOC=malloc", 19))
 			return false;
@@ -304,7 +301,7 @@ void allocations__find(struct allocations_found *found, const struct process_sca
 {
 	bool program = true;
 
-	found->own_python = has_own_python(scan->reader);
+	found->own_python = has_own_python(scan->tgid);
 	for (size_t i = 0; i < scan->maps.n; i++) {
 		const struct proc_map *map = &scan->maps.maps[i];
 		size_t at;

@@ -510,7 +510,7 @@ static void look_into(struct cuda_targets *c, const struct process_scan *scan, c
 				 .text_high = map->end };
 	bool has;
 
-	m.fd = proc_maps__open_file(scan->reader, map);
+	m.fd = proc_maps__open_file(scan->tgid, map);
 	if (m.fd < 0) {
 		keep_unreadable(map, -m.fd, &m, found);
 		return;

@@ -6,6 +6,7 @@
 
 #include "daemon/cuda/torch_library.h"
 #include "daemon/os/exec_pages.h"
+#include "daemon/os/uprobe_links.h"
 #include "daemon/targets/gpu_memory_internal.h"
 #include "stakeout/array.h"
 #include "stakeout/short_path.h"
@@ -50,7 +51,7 @@ static void look_into(const struct process_scan *scan, const struct proc_map *ma
 	char path[128];
 
 	snprintf(path, sizeof(path), "%.120s", short_path(map->path));
-	found->fd = proc_maps__open_file(scan->reader, map);
+	found->fd = proc_maps__open_file(scan->tgid, map);
 	if (found->fd < 0) {
 		snprintf(found->problem, sizeof(found->problem), "%s cannot be opened: %s", path, strerror(-found->fd));
 		return;
@@ -99,7 +100,7 @@ static void place(struct gpu_memory *g, struct target *t, struct gpu_memory_proc
 	memory->linked |= !ret;
 	if (ret)
 		snprintf(memory->problem, sizeof(memory->problem), "the kernel refused the probes in process %d: %s",
-			 at->pid, strerror(-ret));
+			 at->pid, uprobe_links__error(ret));
 }
 
 /* NULL: there is no room. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "daemon/os/log.h"
+#include "daemon/os/uprobe_links.h"
 #include "daemon/os/watchpoint.h"
 #include "stakeout/array.h"
 
@@ -318,7 +319,8 @@ static int begin_native(struct target *t, unsigned number, struct sampler *sampl
 	/* Through the descriptor: another mount namespace may hide the path. */
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", getpid(), place->fd);
 	ret = sampler__probe_mark(sampler, number, t->info.pid, path, place->offset, &t->marks[number].probe);
-	return ret ? so_err(err, ret, "the kernel refused the probe on %s: %s", place->name, strerror(-ret)) : 0;
+	return ret ? so_err(err, ret, "the kernel refused the probe on %s: %s", place->name, uprobe_links__error(ret))
+		   : 0;
 }
 
 /* Which mark is to have it: of a counted function that which has it already, else a free one. SO_MARKS: none is left. */

@@ -13,6 +13,7 @@
 #include "daemon/os/proc_maps.h"
 #include "daemon/unwind/x86_decoder.h"
 #include "stakeout/cleanup.h"
+#include "stakeout/live_thread.h"
 
 #define MAX_MAPS_BYTES (1u << 20)
 #define MAX_INSN_BYTES 15
@@ -104,7 +105,7 @@ static bool of_descriptor(pid_t tgid, int fd, char path[WAITED_FILE_BYTES])
 	char link[64], target[4096];
 	ssize_t n;
 
-	snprintf(link, sizeof(link), "/proc/%d/fd/%d", tgid, fd);
+	snprintf(link, sizeof(link), "/proc/%d/fd/%d", live_thread__of(tgid), fd);
 	n = readlink(link, target, sizeof(target) - 1);
 	if (n <= 0)
 		return false;

@@ -201,6 +201,31 @@ def test_lock_convoy():
         assert found.waits_for(tid)["line"].startswith("convoy.<locals>.queues_up (py_waits.py:"), found.waits_for(tid)
 
 
+def test_first_thread_has_ended():
+    """The others are seen as ever, with what they load later; the one that has ended waits for nothing."""
+    need_bpf()
+    target = start("leader_exits", workload("plugin.so"), 600)
+    wait_until(lambda: status_of(target.pid)["State"].startswith("Z"), "the first thread to end")
+    shown = json.loads(run([STAKEOUT, "dump", "--json", "-p", target.pid]).stdout)
+    stacks = {thread["tid"]: {frame["function"] for frame in thread["frames"]} for thread in shown}
+    (asleep,) = [tid for tid, names in stacks.items() if {"sleeper", "start_thread"} <= names]
+    (busy,) = [tid for tid, names in stacks.items() if {"works", "worker", "start_thread"} <= names]
+    assert len(stacks) == 2 and target.pid not in stacks, stacks
+    path = os.path.join(temporary_dir(), "wall.pb.gz")
+    recorder = spawn([STAKEOUT, "record", "--wall", "-p", target.pid, "-d", 3, "-o", path], stdout=subprocess.DEVNULL)
+    time.sleep(1)
+    os.kill(target.pid, signal.SIGUSR1)
+    assert recorder.wait(60) == 0
+    found = Waits(path).check_whole(asleep, busy).check_complete()
+    assert found.tids_of(target.pid) == {asleep, busy}, found.tids_of(target.pid)
+    assert found.states(asleep)["sleep"] > 0.98 * found.duration_ns, found.states(asleep)
+    loaded = [s.names() for s in found.of(busy) if "plugin_burn" in s.names()]
+    assert loaded and all({"plugin_run", "worker", "start_thread"} <= set(names) for names in loaded), loaded
+    # Links of many probes are placed by the first thread's memory.
+    refused = run([STAKEOUT, "steps", "-p", target.pid, "--step", "plugin_burn", "-d", 1])
+    assert refused.returncode == 0 or "first thread has ended" in refused.stderr, refused
+
+
 def test_queue_consumer():
     found = watch("consumer")
     (producer,), (consumer,) = found.tids("produces"), found.tids("consumes")

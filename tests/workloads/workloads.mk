@@ -3,7 +3,7 @@
 
 WORKLOAD_DIR    := $(BUILD)/workloads
 WORKLOAD_CFLAGS := -O2 -fomit-frame-pointer -Wall -Wextra -Werror -D_GNU_SOURCE
-WORKLOAD_C      := split clock deep signals realign plt_heavy vfork threads forker burst execer dlopener jitter coroutines unmapper switcher sleeper stuck resonant fuse_hang steps alloc_count lazy_stack text_copy probed
+WORKLOAD_C      := split clock deep signals realign plt_heavy vfork threads forker burst execer dlopener jitter coroutines unmapper switcher sleeper stuck resonant fuse_hang steps alloc_count lazy_stack text_copy probed leader_exits
 WORKLOADS       := $(addprefix $(WORKLOAD_DIR)/,$(WORKLOAD_C) torch/libc10.so torch_old/libc10.so not_python cpp_sim cpp_lines mem_grow plugin.so libtiny.so alloc_pool.so py_states.so alloc_count-static \
 	split-static split-nopie split-stripped deep-static deep-stripped threads-static cpp_sim-stripped text_copy-static text_copy-nopie)
 RUSTC           := $(firstword $(wildcard /usr/bin/rustc) $(shell command -v rustc 2>/dev/null))
