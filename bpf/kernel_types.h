@@ -22,7 +22,6 @@ struct uprobes_state {
 
 struct mm_struct {
 	unsigned long flags;       /* before 6.18 */
-	unsigned long exec_vm;     /* pages that are executable, not writable, not stack */
 	unsigned long start_stack; /* where the main thread's stack began: argc and what lies above it */
 	struct uprobes_state uprobes_state;
 };

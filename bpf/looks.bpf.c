@@ -50,8 +50,8 @@ static __always_inline bool unchanged(const struct so_looked *known, struct task
 
 static __always_inline void note(struct so_looked *known, struct so_look_record *r, __u32 epoch)
 {
-	struct so_looked now = { r->thread.switches, r->started_ns, r->at_ns, look_number, r->thread.state,
-				 r->thread.on_cpu, epoch };
+	struct so_looked now = { r->thread.switches, r->started_ns,    r->at_ns, look_number,
+				 r->thread.state,    r->thread.on_cpu, epoch };
 
 	if (known)
 		*known = now;
@@ -62,14 +62,11 @@ static __always_inline void note(struct so_looked *known, struct so_look_record 
 static __always_inline void fill(struct task_struct *task, const struct so_looked *known, __u32 epoch,
 				 struct so_look_record *r)
 {
-	struct mm_struct *mm = task->mm;
-
 	r->tgid = task->tgid;
 	r->at_ns = bpf_ktime_get_ns();
 	r->started_ns = task->start_time;
 	r->before_ns = known && known->epoch == epoch && known->started_ns == r->started_ns ? known->at_ns : 0;
 	r->run_ns = task->se.sum_exec_runtime;
-	r->exec_pages = mm ? BPF_CORE_READ(mm, exec_vm) : 0;
 	/* Without CONFIG_SCHED_INFO it is not known. */
 	r->delay_ns = 0;
 	if (bpf_core_field_exists(task->sched_info.run_delay))

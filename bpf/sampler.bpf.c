@@ -93,6 +93,8 @@ static __always_inline __u64 fs_base(void)
 #define UW_SEARCH  __noinline
 #include "stakeout/unwinder.h"
 
+#include "bpf/check.h"
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE); /* for its values to begin with a page */
@@ -147,7 +149,7 @@ static __always_inline int lose(struct sample *sm, enum so_loss cause)
 	return 0;
 }
 
-static __always_inline void report(__u32 type, __u32 tgid, __u32 other, __u32 slot)
+static __always_inline void report(__u32 type, __u32 tgid, __u32 other, __u32 slot, __u64 generation)
 {
 	struct so_event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
 
@@ -160,19 +162,17 @@ static __always_inline void report(__u32 type, __u32 tgid, __u32 other, __u32 sl
 	e->other = other;
 	e->slot = slot;
 	e->time_ns = bpf_ktime_get_ns();
+	e->generation = generation;
 	bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
 }
 
-/* Reports once each time that the process's executable mappings are not those the daemon has read. */
-static __always_inline bool mappings_changed(struct sample *sm, __u64 pages)
+/* Once between two readings of the process's mappings: for the daemon to confirm them, in its own time. */
+static __always_inline void report_change(struct sample *sm, __u64 generation)
 {
-	if (pages == sm->process->exec_pages)
-		return false;
-	if (sm->process->reported_pages != pages) {
-		sm->process->reported_pages = pages;
-		report(SO_EVENT_MAPS, sm->tgid, pages, sm->process->slot);
-	}
-	return true;
+	if (!generation || generation == sm->process->generation || sm->process->reported)
+		return;
+	sm->process->reported = generation;
+	report(SO_EVENT_MAPS, sm->tgid, 0, sm->process->slot, generation);
 }
 
 /*
@@ -350,6 +350,7 @@ static __always_inline bool send_raw(struct bpf_perf_event_data *ctx, struct sam
 	raw->tid = sm->tid;
 	raw->slot = sm->process->slot;
 	raw->stale = sm->u->stale;
+	raw->when_ns = bpf_ktime_get_ns();
 	raw->n_python = 0;
 	raw->python = SO_PYTHON_STATE_NONE;
 	raw->flags = 0;
@@ -377,32 +378,29 @@ static __always_inline bool send_raw(struct bpf_perf_event_data *ctx, struct sam
 	return true;
 }
 
-/* Loads the registers and begins to unwind. False when there is no user stack to unwind, or nothing left to do. */
-static __always_inline bool begin_user(struct bpf_perf_event_data *ctx, struct sample *sm, bool *sent)
+/* Loads the registers and begins to unwind. False when there is no user stack to unwind. */
+static __always_inline bool begin_user(struct bpf_perf_event_data *ctx, struct sample *sm)
 {
 	struct task_struct *task = current_task();
 	struct mm_struct *mm = memory_map(task);
 	struct so_unwind *u = sm->u;
-	__u64 pages;
 
 	uw_clear(u);
 	u->cause = mm ? user_regs(ctx, task, u) : SO_TRUNC_NO_USER;
 	if (u->cause != SO_TRUNC_NONE || !mm)
 		return false;
-	pages = have_task_btf ? mm->exec_vm : BPF_CORE_READ(mm, exec_vm);
-	u->stale = mappings_changed(sm, pages);
-	if (u->stale && send_raw(ctx, sm)) {
-		*sent = true;
-		return false;
-	}
 	uw_start(u, u->pc, sm->process->mappings, sm->process->run);
 	u->call = sm->w ? sm->w->call : 0;
+	report_change(sm, check_mappings(u, sm->process));
 	u->cpu = bpf_get_smp_processor_id();
 	return true;
 }
 
-/* The stack was cut at code whose rule the daemon can learn: sends the sample with its first registers. */
-static __always_inline bool send_to_learn(struct bpf_perf_event_data *ctx, struct sample *sm)
+/*
+ * The stack was cut at code whose rule the daemon can learn, or in a mapping that it has not read yet: sends the sample
+ * with its first registers.
+ */
+static __always_inline bool send_to_daemon(struct bpf_perf_event_data *ctx, struct sample *sm)
 {
 	return user_regs(ctx, current_task(), sm->u) == SO_TRUNC_NONE && send_raw(ctx, sm);
 }
@@ -561,9 +559,7 @@ static __always_inline int count(struct sample *sm)
 /* The frames are there: the kernel's are added, and the stack is counted. */
 static __always_inline int finish(struct bpf_perf_event_data *ctx, struct sample *sm)
 {
-	if (sm->u->cause == SO_TRUNC_NO_MAPPING && sm->u->stale)
-		sm->u->cause = SO_TRUNC_MAPS_PENDING;
-	if (sm->u->learn && send_to_learn(ctx, sm))
+	if ((sm->u->learn || uw_is_stale(sm->u)) && send_to_daemon(ctx, sm))
 		return 0;
 	unwind_kernel(ctx, sm);
 	return count(sm);
@@ -652,7 +648,6 @@ static __always_inline int take_sample(struct bpf_perf_event_data *ctx, bool by_
 {
 	__u64 id = bpf_get_current_pid_tgid(), begin_ns = bpf_ktime_get_ns();
 	struct sample sm = { .tgid = id >> 32, .tid = (__u32)id };
-	bool sent = false;
 
 	if (!lookup(&sm) || !(sm.process->flags & SO_PROCESS_ACTIVE) ||
 	    sm.process->rate_hz != (ctx->sample_period & SO_RATE_MASK)) {
@@ -666,7 +661,7 @@ static __always_inline int take_sample(struct bpf_perf_event_data *ctx, bool by_
 		return account(&sm, begin_ns);
 	}
 	walk_python(&sm, by_loop);
-	if (begin_user(ctx, &sm, &sent)) {
+	if (begin_user(ctx, &sm)) {
 		if (by_loop) {
 			bpf_loop(SO_MAX_USER_FRAMES + 1, step, &sm, 0);
 		} else {
@@ -675,8 +670,6 @@ static __always_inline int take_sample(struct bpf_perf_event_data *ctx, bool by_
 			lose(&sm, SO_LOSS_NO_BUFFER);
 			return account(&sm, begin_ns);
 		}
-	} else if (sent) {
-		return account(&sm, begin_ns);
 	}
 	finish(ctx, &sm);
 	return account(&sm, begin_ns);
@@ -793,12 +786,14 @@ static __always_inline void follow_fork(__u32 parent_tgid, __u32 child_tgid)
 	if (!p || !(p->flags & SO_PROCESS_FOLLOW))
 		return;
 	copy = *p;
-	copy.reported_pages = 0;
+	copy.past = 0;
+	copy.generation = 0;
+	copy.reported = 0;
 	if (bpf_map_update_elem(&processes, &child_tgid, &copy, BPF_ANY)) {
 		__sync_fetch_and_add(&events_lost, 1);
 		return;
 	}
-	report(SO_EVENT_FORK, child_tgid, parent_tgid, copy.slot);
+	report(SO_EVENT_FORK, child_tgid, parent_tgid, copy.slot, 0);
 }
 
 /* A child of a target is a target from its first instruction on: this runs before it can. */
@@ -821,10 +816,11 @@ static __always_inline void follow_exec(__u32 tgid)
 	if (!p)
 		return;
 	p->mappings = 0;
-	p->exec_pages = 0;
-	p->reported_pages = 0;
+	p->past = 0;
+	p->generation = 0;
+	p->reported = 0;
 	p->python.build = 0;
-	report(SO_EVENT_EXEC, tgid, p->uid && !has_rights_of(p), p->slot);
+	report(SO_EVENT_EXEC, tgid, p->uid && !has_rights_of(p), p->slot, 0);
 }
 
 SEC("tp_btf/sched_process_exec")
@@ -842,7 +838,7 @@ static __always_inline void follow_exit(__u32 tgid)
 	struct so_process *p = bpf_map_lookup_elem(&processes, &tgid);
 
 	if (p)
-		report(SO_EVENT_EXIT, tgid, 0, p->slot);
+		report(SO_EVENT_EXIT, tgid, 0, p->slot, 0);
 }
 
 SEC("tp_btf/sched_process_exit")

@@ -9,6 +9,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
+#include "bpf/mapped.h"
 #include "bpf/probed.h"
 #include "bpf/return_probes.h"
 #include "stakeout/sampler_abi.h"
@@ -83,6 +84,7 @@ __noinline __u64 true_return(__u64 at)
 }
 
 #define UW_TRUE_RETURN(at) true_return(at)
+#define UW_MAPPED(at)      mapped_id(at)
 
 static __always_inline bool uw_read_user(void *dst, __u32 bytes, __u64 address)
 {

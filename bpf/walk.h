@@ -46,6 +46,8 @@ static __always_inline struct so_frame_cache *uw_cache(__u32 cpu);
 #define UW_CACHE_SHIFT 10
 #include "stakeout/unwinder.h"
 
+#include "bpf/check.h"
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -87,10 +89,11 @@ static long walk_python_step(__u32 i, void *ctx)
 }
 
 /* The native frames, from where uw_start() began. */
-static __always_inline void walk_native(struct walk_buffer *b)
+static __always_inline void walk_native(struct walk_buffer *b, const struct so_process *process)
 {
 	struct walk walk = { .b = b };
 
+	check_mappings(&b->u, process);
 	bpf_loop(SO_MAX_USER_FRAMES + 1, walk_step, &walk, 0);
 }
 

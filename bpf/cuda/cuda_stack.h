@@ -103,7 +103,7 @@ static __noinline __u64 take_stack(struct pt_regs *ctx, struct so_cuda_call *c, 
 	uw_start(u, ctx->rip, process->mappings, process->run);
 	u->exact = 0; /* the caller goes on at its return address */
 	u->cpu = number;
-	walk_native(&b->walk);
+	walk_native(&b->walk, process);
 	hash = walk_python(&b->walk, process, uw_stack_hash(u, tgid), tgid);
 	if (!count_stack(b, c, hash, api, ns, weight)) {
 		lose(c->cookie, SO_CUDA_LOSS_STACK_FULL);

@@ -88,7 +88,7 @@ static __always_inline __u64 take_stack(struct buffer *b, const struct so_proces
 	if (u->cause == SO_TRUNC_NONE) {
 		uw_start(u, u->pc, process->mappings, process->run);
 		u->cpu = bpf_get_smp_processor_id();
-		walk_native(&b->walk);
+		walk_native(&b->walk, process);
 	}
 	return walk_python(&b->walk, process, uw_stack_hash(u, tgid), tgid);
 }

@@ -52,7 +52,7 @@ static __noinline __u64 walk_stack(struct pt_regs *ctx, struct stack_buffer *b, 
 	copy_regs(u->regs, ctx);
 	uw_start(u, ctx->rip, process->mappings, process->run);
 	u->cpu = number;
-	walk_native(&b->walk);
+	walk_native(&b->walk, process);
 	return walk_python(&b->walk, process, uw_stack_hash(u, tgid), tgid) ?: 1;
 }
 

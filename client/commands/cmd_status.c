@@ -126,6 +126,7 @@ static int print_status(struct api_client *api, const json_t *all, struct so_err
 	print_text("sampling", mechanisms, "sampling");
 	print_text("unwinder", mechanisms, "unwinder");
 	print_text("processes", mechanisms, "processes");
+	print_text("mappings", mechanisms, "mappings");
 	print_history(json_object_get(all, "history"));
 	print_missing(json_object_get(all, "privileges"));
 	if (json_value__number(all, "denials"))

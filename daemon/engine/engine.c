@@ -85,8 +85,9 @@ static void look_at_code(void *context, struct process *p)
 
 	if (p->gone)
 		return;
+	process_table__forget_past(e->processes, p);
 	if (process__learns_again(p) || (p->learned && process_table__code_changed(e->processes, p)))
-		scan_queue__request(&e->scans, p->tgid, 0);
+		scan_queue__request(&e->scans, p->tgid);
 }
 
 static void look_at_cpus(struct engine *e, uint64_t now)
@@ -145,6 +146,7 @@ static uint64_t timers(struct engine *e)
 	next = earlier(next, memory_watch__tick(&e->memory, now));
 	next = earlier(next, gpu_memory__tick(&e->gpu_memory, now));
 	next = earlier(next, allocations__tick(&e->allocations, now));
+	next = earlier(next, now + MAPPING_WATCH_NS);
 	now = clock__now_ns();
 	return next > now ? next - now : 0;
 }
@@ -181,7 +183,7 @@ static void *loop(void *context)
 	int woken = 0;
 
 	if (epoll_fd < 0 || watch(epoll_fd, e->wake_fd) || watch(epoll_fd, sampler__stacks_fd(e->sampler)) ||
-	    watch(epoll_fd, sampler__events_fd(e->sampler)))
+	    watch(epoll_fd, sampler__events_fd(e->sampler)) || watch(epoll_fd, mapping_events__fd(e->mappings.events)))
 		return NULL;
 	for (;;) {
 		uint64_t sleep_ns;
@@ -363,6 +365,12 @@ static int compose(struct engine *e, const struct engine_options *o)
 		return ret;
 	e->scans.lock = &e->lock;
 	e->scans.processes = e->processes;
+	e->mappings = (struct mapping_watch){
+		.sampler = e->sampler, .files = e->files, .processes = e->processes, .scans = &e->scans
+	};
+	ret = mapping_watch__begin(&e->mappings);
+	if (ret)
+		return ret;
 	e->pythons.sampler = e->sampler;
 	e->pythons.files = e->files;
 	e->pythons.processes = e->processes;
@@ -378,10 +386,11 @@ static int compose(struct engine *e, const struct engine_options *o)
 		.pythons = &e->pythons,
 		.gpu_memory = &e->gpu_memory,
 		.allocations = &e->allocations,
-		.life = { e->sampler, e->processes, &e->targets, &e->scans, e->cuda, &e->gpu_memory, e->wake_fd },
+		.life = { e->sampler, e->processes, &e->targets, &e->scans, &e->mappings, e->cuda, &e->gpu_memory,
+			  e->wake_fd },
 	};
 	e->collector = (struct collector){ .life = e->scanner.life,
-					   .unwind = { e->sampler, &e->learner, &e->pythons, e->jits },
+					   .unwind = { e->sampler, e->processes, &e->learner, &e->pythons, e->jits },
 					   .pending = &e->pending,
 					   .notes = &e->notes,
 					   .namer = &e->namer,
@@ -396,7 +405,7 @@ static int compose(struct engine *e, const struct engine_options *o)
 					  .list = &e->thread_list };
 	ret = file_names__new(&e->waited_files);
 	ret = ret
-		      ?: waits__new(&(struct waits_parts){ &e->lock, &e->targets, e->processes, &e->scans,
+		      ?: waits__new(&(struct waits_parts){ &e->lock, &e->targets, e->processes, &e->scans, &e->mappings,
 							   &e->collector.unwind, e->waited_files, &e->namer },
 				    &e->waits);
 	if (ret)
@@ -502,6 +511,7 @@ void engine__free(struct engine *e)
 	collector__forget(&e->collector);
 	pending_stacks__forget(&e->pending);
 	scan_queue__forget(&e->scans);
+	mapping_watch__end(&e->mappings);
 	thread_list__close(e->thread_list);
 	waits__free(e->waits);
 	file_names__free(e->waited_files);

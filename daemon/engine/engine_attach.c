@@ -359,6 +359,7 @@ static int look_at_processes(struct engine *e, struct target *t, const struct at
 		return ret;
 	if (o->children)
 		add_descendants(e, t);
+	engine_watch_mappings(e);
 	t->users++;
 	scan_all(e, t, o->rule);
 	t->users--;

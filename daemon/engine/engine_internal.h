@@ -43,6 +43,7 @@ struct engine {
 	/* The engine's parts, each above those that it uses. */
 	struct targets targets;
 	struct scan_queue scans;
+	struct mapping_watch mappings;
 	struct pending_stacks pending;
 	struct jit_names *jits;
 	struct pythons pythons;
@@ -67,6 +68,8 @@ struct engine {
 void engine_wake(struct engine *e);
 /* Opens and closes clock events so that they match where the targets' threads may run. */
 int engine_update_events(struct engine *e, struct so_error *err);
+/* New mappings are reported from the CPUs that have clocks, and those of targets that will have some. */
+void engine_watch_mappings(struct engine *e);
 void engine_end_target(struct engine *e, struct target *t, enum target_end end);
 void engine_drop_target(struct engine *e, struct target *t);
 void engine_free_target(struct target *t);

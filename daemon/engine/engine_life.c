@@ -31,6 +31,26 @@ static void add_cpus(void *context, struct process *p)
 		proc_info__add_cpus(p->tgid, &c->cpus);
 }
 
+static void add_all_cpus(void *context, struct process *p)
+{
+	if (!p->gone)
+		proc_info__add_cpus(p->tgid, context);
+}
+
+void engine_watch_mappings(struct engine *e)
+{
+	struct target *t;
+	cpu_set_t cpus;
+
+	sampler__event_cpus(e->sampler, &cpus);
+	TARGETS_EACH(t, &e->targets)
+	{
+		if (t->info.state == TARGET_ATTACHING)
+			process_table__each(e->processes, t->slot, add_all_cpus, &cpus);
+	}
+	mapping_watch__set_cpus(&e->mappings, &cpus);
+}
+
 /* Opens and closes clock events so that they match where the targets' threads may run. */
 int engine_update_events(struct engine *e, struct so_error *err)
 {
@@ -49,6 +69,7 @@ int engine_update_events(struct engine *e, struct so_error *err)
 		if (CPU_COUNT(&c.cpus))
 			ret = ret ?: sampler__set_events(e->sampler, t->info.rate_hz, &c.cpus, err);
 	}
+	engine_watch_mappings(e);
 	e->last_cpu_check_ns = clock__now_ns();
 	return ret;
 }
@@ -190,6 +211,7 @@ void engine_end_target(struct engine *e, struct target *t, enum target_end end)
 	if (!targets__use_rate(&e->targets, t->info.rate_hz)) {
 		CPU_ZERO(&none);
 		sampler__set_events(e->sampler, t->info.rate_hz, &none, NULL);
+		engine_watch_mappings(e);
 	}
 }
 
@@ -219,6 +241,7 @@ void engine_drop_target(struct engine *e, struct target *t)
 	gpu_memory__forget(&e->gpu_memory, t);
 	allocations__forget(&e->allocations, t);
 	targets__remove(&e->targets, t);
+	engine_watch_mappings(e);
 	engine_free_target(t);
 	engine_forget_if_idle(e);
 }

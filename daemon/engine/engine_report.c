@@ -193,6 +193,17 @@ static json_t *source_line_figures(struct engine *e)
 			 (double)stats.cpu_ns / 1e9, "reader_bytes", (json_int_t)stats.bytes);
 }
 
+static json_t *mechanisms(struct engine *e)
+{
+	json_t *all = sampler__mechanisms(e->sampler);
+	char text[256];
+
+	mapping_watch__mechanism(&e->mappings, text, sizeof(text));
+	if (all)
+		json_object_set_new(all, "mappings", json_string(text));
+	return all;
+}
+
 static json_t *cpu_list(struct engine *e)
 {
 	json_t *list = json_array();
@@ -235,8 +246,7 @@ json_t *engine__status(struct engine *e)
 		"{s:s, s:i, s:f, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "version", STAKEOUT_VERSION, "pid",
 		(int)getpid(), "uptime_s", (clock__now_ns() - e->started_ns) / 1e9, "targets", (int)targets,
 		"processes", (int)process_table__count(e->processes), "max_targets", ENGINE_MAX_TARGETS, "mechanisms",
-		sampler__mechanisms(e->sampler), "cpus", cpu_list(e), "unwind", unwind_figures(&unwind), "cache",
-		cache_figures(e), "bpf",
+		mechanisms(e), "cpus", cpu_list(e), "unwind", unwind_figures(&unwind), "cache", cache_figures(e), "bpf",
 		json_pack("{s:o, s:I}", "programs", sampler__programs(e->sampler), "table_bytes",
 			  (json_int_t)sampler__table_bytes(e->sampler)),
 		"daemon",

@@ -110,6 +110,8 @@ int file_registry__add(struct file_registry *registry, struct prepared_file *pre
  */
 struct file_use file_registry__use(struct file_registry *registry, const struct proc_map *map);
 void file_registry__unuse(struct file_registry *registry, struct file_use use);
+/* One more of the same. */
+struct file_use file_registry__use_again(struct file_registry *registry, struct file_use use);
 
 /*
  * Retires files that have been idle for idle_ns, until the clock says until_ns; false: it did, and there are more. What

@@ -23,6 +23,17 @@ struct file_use file_registry__use(struct file_registry *r, const struct proc_ma
 	return use;
 }
 
+struct file_use file_registry__use_again(struct file_registry *r, struct file_use use)
+{
+	struct slot *slot = registry_slot(r, use.place);
+
+	if (slot)
+		slot->uses++;
+	if (use.learned)
+		use.learned->refs++;
+	return use;
+}
+
 void file_registry__unuse(struct file_registry *r, struct file_use use)
 {
 	struct slot *slot = registry_slot(r, use.place);

@@ -24,7 +24,7 @@ void learn_notes__publish(struct learn_notes *notes)
 			file_registry__publish_learned(notes->files, note->file);
 		else if (p && !p->gone)
 			process_table__publish_learned(notes->processes, p, process__learned(p, note->start, 0));
-		scan_queue__request(notes->scans, note->tgid, 0);
+		scan_queue__request(notes->scans, note->tgid);
 	}
 	notes->n = 0;
 }

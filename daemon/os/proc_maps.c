@@ -98,18 +98,6 @@ static bool parse_line(const char *line, const char *end, struct proc_map *map, 
 	return true;
 }
 
-static bool path_is(const struct cursor *path, const char *text)
-{
-	return (size_t)(path->end - path->at) == strlen(text) &&
-	       memcmp(path->at, text, (size_t)(path->end - path->at)) == 0;
-}
-
-/* As the kernel's is_exec_mapping() decides; the vsyscall page belongs to no mm and is not counted there. */
-static bool counts_as_exec(const struct proc_map *map, const struct cursor *path)
-{
-	return map->executable && !map->writable && !path_is(path, "[stack]") && !path_is(path, "[vsyscall]");
-}
-
 /* The kernel escapes newlines and nothing else, so any other backslash is part of the name. */
 static size_t unescape(const struct cursor *path, char *to)
 {
@@ -131,12 +119,10 @@ static size_t unescape(const struct cursor *path, char *to)
 static int walk(const char *text, size_t length, bool executable_only, struct proc_maps *out, size_t *string_bytes,
 		struct so_error *err)
 {
-	uint64_t page_size = (uint64_t)sysconf(_SC_PAGESIZE);
 	size_t n = 0, used = 0, line_number = 0;
 	struct cursor last = { NULL, NULL };
 	const char *last_path = NULL;
 
-	out->exec_pages = 0;
 	for (const char *line = text, *end = text + length; line < end;) {
 		const char *newline = memchr(line, '\n', (size_t)(end - line)), *stop = newline ? newline : end;
 		struct proc_map map;
@@ -146,8 +132,6 @@ static int walk(const char *text, size_t length, bool executable_only, struct pr
 		if (!parse_line(line, stop, &map, &path))
 			return so_err(err, -EINVAL, "line %zu of the memory map cannot be read", line_number);
 		line = newline ? newline + 1 : end;
-		if (counts_as_exec(&map, &path))
-			out->exec_pages += (map.end - map.start) / page_size;
 		if (executable_only && !map.executable)
 			continue;
 		/* The segments of a file follow each other: they share one string. */
@@ -354,10 +338,11 @@ int proc_maps__open_file(pid_t pid, const struct proc_map *map)
 	fd = open_listed(link, map);
 	if (fd == -ENODEV)
 		return -ENOENT;
-	if (fd >= 0 || fd == -ESTALE)
+	if (fd >= 0)
 		return fd;
+	/* Something else is mapped there by now. The file may still be where its name says. */
 	if (map->path[0] != '/')
-		return -ENOENT;
+		return fd == -ESTALE ? fd : -ENOENT;
 	ret = open_by_path(pid, map, "");
 	/* A file may really be called "… (deleted)". */
 	if (ret < 0 && map->deleted) {
@@ -366,7 +351,7 @@ int proc_maps__open_file(pid_t pid, const struct proc_map *map)
 		if (named >= 0)
 			return named;
 	}
-	return ret;
+	return ret < 0 && fd == -ESTALE ? fd : ret;
 }
 
 void proc_maps__release(struct proc_maps *maps)

@@ -27,8 +27,7 @@ struct proc_map {
 struct proc_maps {
 	struct proc_map *maps; /* sorted by start, as the kernel lists them */
 	size_t n;
-	uint64_t exec_pages; /* pages that are executable, not writable and not stack: what mm->exec_vm counts */
-	char *strings;       /* owns the paths */
+	char *strings; /* owns the paths */
 };
 
 /* Parses the text of a maps file (not NUL-terminated). -EINVAL on a line that is none. */
@@ -42,8 +41,9 @@ void proc_maps__keep_executable(struct proc_maps *maps);
 const struct proc_map *proc_maps__find(const struct proc_maps *maps, uint64_t address);
 /*
  * Opens the file behind a mapping through the process itself: /proc/PID/map_files/START-END (works for deleted
- * and replaced files and for other mount namespaces; -ESTALE when another file is mapped there by now), else PATH
- * below /proc/PID/root if its device and inode are the mapping's. Returns a read-only, close-on-exec fd, or -errno.
+ * and replaced files and for other mount namespaces), else PATH below /proc/PID/root if its device and inode are the
+ * mapping's. -ESTALE when another file is mapped there by now and its path leads nowhere. Returns a read-only,
+ * close-on-exec fd, or -errno.
  */
 int proc_maps__open_file(pid_t pid, const struct proc_map *map);
 void proc_maps__release(struct proc_maps *maps); /* frees what the struct holds and empties it */

@@ -5,8 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/os/clock.h"
 #include "daemon/os/proc_file.h"
-#include "daemon/processes/process_table.h"
+#include "daemon/processes/past_mappings.h"
 #include "daemon/processes/text_copies.h"
 
 #define MAX_WORKERS 4
@@ -14,7 +15,7 @@
 
 int process_scan__read(struct process_scan *scan, pid_t tgid)
 {
-	struct process_scan fresh = { .tgid = tgid, .reported_pages = scan->reported_pages };
+	struct process_scan fresh = { .tgid = tgid, .generation = scan->generation, .read_ns = clock__now_ns() };
 	int ret = proc_file__uid(PROC_FILE_HERE, tgid, &fresh.uid);
 
 	/* The thread that stands for the process may have ended meanwhile. */
@@ -24,6 +25,7 @@ int process_scan__read(struct process_scan *scan, pid_t tgid)
 		ret = -ESRCH;
 	if (ret)
 		return ret;
+	fresh.was_read_ns = clock__now_ns();
 	text_copies__find(tgid, &fresh.maps);
 	proc_maps__keep_executable(&fresh.maps);
 	*scan = fresh;
@@ -79,6 +81,7 @@ void process_scan__release(struct process_scan *scan)
 		prepared_file__free(scan->prepared[i]);
 	free(scan->prepared);
 	free(scan->missing);
+	mapping_changes__free(scan->changes, scan->n_changes);
 	proc_maps__release(&scan->maps);
 	*scan = (struct process_scan){ 0 };
 }

@@ -6,6 +6,7 @@
 
 #include "daemon/os/clock.h"
 #include "daemon/processes/mapping_runs.h"
+#include "daemon/processes/past_mappings.h"
 #include "daemon/os/memory_lock.h"
 #include "daemon/os/process_access.h"
 #include "stakeout/array.h"
@@ -125,6 +126,8 @@ int process_table__add_child(struct process_table *t, pid_t tgid, const struct p
 
 	if (ret)
 		return ret;
+	p->kernel.past = 0;
+	p->kernel.generation = 0;
 	p->labelled = parent->labelled;
 	p->copy_of = parent->copy_of ?: parent->tgid;
 	p->run = parent->run;
@@ -148,7 +151,8 @@ static int publish(struct process_table *t, struct process *p)
 {
 	p->kernel.mappings = p->run ? (uint64_t)p->run->first << 32 | p->run->n : 0;
 	p->kernel.run = p->run ? p->run->number : 0;
-	p->kernel.reported_pages = 0;
+	p->kernel.past = p->past_run ? (uint64_t)p->past_run->first << 32 | p->past_run->n : 0;
+	p->kernel.reported = 0;
 	return p->gone ? 0 : sampler__set_process(t->sampler, p->tgid, &p->kernel);
 }
 
@@ -180,6 +184,16 @@ static void drop_run(struct process_table *t, struct process *p)
 	if (run && run->refs == 1)
 		release_uses(t, TAKE_PTR(run->uses), run->n_uses);
 	mapping_runs__unref(t->runs, run);
+}
+
+static void forget_past(struct process_table *t, struct process *p)
+{
+	past_mappings__forget(t->registry, p, UINT64_MAX);
+	free(TAKE_PTR(p->past));
+	p->past_capacity = 0;
+	mapping_runs__unref(t->runs, TAKE_PTR(p->past_run));
+	mapping_changes__free(TAKE_PTR(p->changes), p->n_changes);
+	p->n_changes = p->changes_capacity = 0;
 }
 
 static void free_learned(struct process_table *t, struct learned_mapping *m)
@@ -334,13 +348,14 @@ bool process_table__code_changed(struct process_table *t, struct process *p)
 void process_table__exec(struct process_table *t, struct process *p)
 {
 	forget_all_learned(t, p);
+	forget_past(t, p);
 	drop_run(t, p);
 	forget_python(p);
 	p->labelled = false;
 	p->forgotten = 0;
 	p->copy_of = 0;
 	p->execs++;
-	p->kernel.exec_pages = 0;
+	p->kernel.generation = 0;
 	publish(t, p);
 }
 
@@ -349,6 +364,7 @@ void process_table__remove(struct process_table *t, struct process *p)
 	struct process **at = place(t, p->tgid);
 
 	sampler__delete_process(t->sampler, p->tgid);
+	forget_past(t, p);
 	drop_run(t, p);
 	forget_all_learned(t, p);
 	forget_python(p);
@@ -385,181 +401,39 @@ void process_table__free(struct process_table *t)
 	free(t);
 }
 
+static bool same_file(const struct proc_map *a, const struct proc_map *b)
+{
+	return a->inode == b->inode && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor;
+}
+
+/* A file with several executable mappings is read once. */
+static void add_missing(struct process_table *t, struct process_scan *scan, const struct proc_map *map)
+{
+	bool known;
+
+	if (file_registry__find(t->registry, map, &known) || known)
+		return;
+	for (size_t i = 0; i < scan->n_missing; i++) {
+		if (same_file(scan->missing[i], map))
+			return;
+	}
+	scan->missing[scan->n_missing++] = map;
+}
+
 int process_table__begin_scan(struct process_table *t, struct process_scan *scan)
 {
-	scan->missing = calloc(scan->maps.n + 1, sizeof(*scan->missing));
+	struct process *p = process_table__find(t, scan->tgid);
+
+	if (p && mapping_changes__take(p, scan))
+		return -ENOMEM;
+	scan->missing = calloc(scan->maps.n + scan->n_changes + 1, sizeof(*scan->missing));
 	if (!scan->missing)
 		return -ENOMEM;
-	for (size_t i = 0; i < scan->maps.n; i++) {
-		const struct proc_map *map = &scan->maps.maps[i];
-		bool known, seen = false;
-
-		if (file_registry__find(t->registry, map, &known) || known)
-			continue;
-		/* A file with several executable mappings is read once. */
-		for (size_t j = 0; j < scan->n_missing && !seen; j++)
-			seen = scan->missing[j]->inode == map->inode && scan->missing[j]->dev_major == map->dev_major &&
-			       scan->missing[j]->dev_minor == map->dev_minor;
-		if (!seen)
-			scan->missing[scan->n_missing++] = map;
-	}
+	for (size_t i = 0; i < scan->maps.n; i++)
+		add_missing(t, scan, &scan->maps.maps[i]);
+	for (size_t i = 0; i < scan->n_changes; i++)
+		add_missing(t, scan, &scan->changes[i].map);
 	return 0;
-}
-
-/* The part of a mapping that one piece of its file's table serves. */
-static void fill_piece(struct so_mapping *m, const struct table_piece *piece)
-{
-	m->state = SO_MAPPING_TABLE;
-	m->shard = piece->shard;
-	m->index = piece->index;
-	m->first_block = piece->first_block;
-	m->n_blocks = piece->n_blocks;
-}
-
-struct mapping_list {
-	struct so_mapping *list;
-	size_t n, capacity;
-	struct file_use *uses;
-	size_t n_uses, uses_capacity;
-};
-
-static int append(struct mapping_list *l, const struct so_mapping *m)
-{
-	struct so_mapping *more;
-
-	if (l->n == SO_MAX_PROCESS_MAPPINGS)
-		return -ENOSPC;
-	if (l->n == l->capacity) {
-		l->capacity = l->capacity ? l->capacity * 2 : 128;
-		more = reallocarray(l->list, l->capacity, sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		l->list = more;
-	}
-	l->list[l->n++] = *m;
-	return 0;
-}
-
-/* Takes the use, also on failure. */
-static int append_use(struct process_table *t, struct mapping_list *l, struct file_use use)
-{
-	if (!use.place && !use.learned)
-		return 0;
-	if (ARRAY_RESERVE(l->uses, l->uses_capacity, l->n_uses + 1)) {
-		file_registry__unuse(t->registry, use);
-		return -ENOMEM;
-	}
-	l->uses[l->n_uses++] = use;
-	return 0;
-}
-
-/* A mapping is cut where one piece of the table ends and the next begins. */
-static int append_pieces(struct mapping_list *l, struct so_mapping m, const struct table_pieces *table)
-{
-	uint64_t end = m.end;
-	int ret;
-
-	for (size_t i = 0; i < table->n; i++) {
-		const struct table_piece *piece = &table->pieces[i];
-		uint64_t piece_end = ((piece->first_block + piece->n_blocks) << SO_BLOCK_SHIFT) + m.bias;
-		bool last = i + 1 == table->n;
-
-		if (!last && piece_end <= m.start)
-			continue;
-		fill_piece(&m, piece);
-		m.end = last || piece_end > end ? end : piece_end;
-		ret = append(l, &m);
-		if (ret)
-			return ret;
-		m.start = m.end;
-		if (m.start >= end)
-			break;
-	}
-	return 0;
-}
-
-/* Code in no file: what was learned of it, if anything. */
-static int append_fileless(struct process_table *t, struct mapping_list *l, const struct process *p,
-			   struct so_mapping m)
-{
-	const struct learned_mapping *learned;
-
-	if (p->forgotten >= PROCESS_MAX_FORGOTTEN)
-		m.flags &= ~(uint32_t)SO_MAPPING_LEARN;
-	for (learned = p->learned; learned; learned = learned->next) {
-		struct learned_table *table = learned->code.table;
-		int ret;
-
-		if (learned->start != m.start || !table || !(m.flags & SO_MAPPING_LEARN))
-			continue;
-		table->refs++;
-		ret = append_use(t, l, (struct file_use){ .learned = table });
-		return ret ?: append_pieces(l, m, &table->pieces);
-	}
-	return append(l, &m);
-}
-
-static bool was_missing(const struct process_scan *scan, const struct proc_map *map)
-{
-	for (size_t i = 0; i < scan->n_missing; i++) {
-		if (scan->missing[i]->inode == map->inode && scan->missing[i]->dev_major == map->dev_major &&
-		    scan->missing[i]->dev_minor == map->dev_minor)
-			return true;
-	}
-	return false;
-}
-
-/* Addresses in these pages stand for others, which the unwinder replaces (bpf/probed.h, uw_leave_trampoline()). */
-static bool is_probe_page(const struct proc_map *map)
-{
-	return !map->inode && (!strcmp(map->path, "[uprobes]") || !strcmp(map->path, "[uprobes-trampoline]"));
-}
-
-static int append_map(struct process_table *t, struct mapping_list *l, const struct process *p,
-		      struct process_scan *scan, const struct proc_map *map)
-{
-	struct so_mapping m = {
-		.start = map->start,
-		.end = map->end,
-		.bias = map->start,
-		.state = SO_MAPPING_NO_TABLE,
-		.flags = SO_MAPPING_LEARN | (map->writable ? SO_MAPPING_WRITABLE : 0),
-	};
-	const struct file_entry *file;
-	uint64_t bias;
-	bool known;
-	int ret = append_use(t, l, file_registry__use(t->registry, map));
-
-	if (ret)
-		return ret;
-	file = file_registry__find(t->registry, map, &known);
-	if (!file) {
-		if (!known)
-			m.state = SO_MAPPING_BROKEN;
-		/* It was known when the scan began, and nobody used it. */
-		scan->again |= !known && !was_missing(scan, map);
-		return append_fileless(t, l, p, m);
-	}
-	m.state = file->state;
-	if (elf_file__bias(&file->elf, map->start, map->end - map->start, map->offset, &bias)) {
-		/* Code mapped from where the file has no segment: its addresses mean nothing in the file. */
-		m.state = SO_MAPPING_NO_TABLE;
-		return append_fileless(t, l, p, m);
-	}
-	m.bias = bias;
-	m.file = file->number;
-	return file->state != SO_MAPPING_TABLE ? append(l, &m) : append_pieces(l, m, &file->table);
-}
-
-static bool same_run(const struct so_mapping *all, const struct mapping_run *run, const struct mapping_list *l)
-{
-	return run && run->n == l->n && !memcmp(&all[run->first], l->list, l->n * sizeof(*l->list));
-}
-
-/* Where these pages differ from the kernel's report though nothing changed, its figure is the one to compare with. */
-static uint64_t expected_pages(const struct process_scan *scan, bool unchanged)
-{
-	return unchanged && scan->reported_pages ? scan->reported_pages : scan->maps.exec_pages;
 }
 
 static int replace_run(struct process_table *t, struct process *p, const struct mapping_list *l)
@@ -585,38 +459,88 @@ static void replace_uses(struct process_table *t, struct mapping_run *run, struc
 	l->n_uses = 0;
 }
 
+/* Without room for them the kernel side does without. */
+static void publish_past(struct process_table *t, struct process *p)
+{
+	struct so_mapping *all = sampler__mappings(t->sampler);
+	struct mapping_run *run = NULL;
+	struct mapping_list l = { 0 };
+
+	if (p->n_past && past_mappings__list(p, &l))
+		return;
+	if (!mapping_list__is_run(&l, all, p->past_run)) {
+		if (l.n && !mapping_runs__alloc(t->runs, p->uid, (uint32_t)l.n, p->past_run, &run))
+			memcpy(&all[run->first], l.list, l.n * sizeof(*l.list));
+		mapping_runs__unref(t->runs, p->past_run);
+		p->past_run = run;
+	}
+	free(l.list);
+}
+
+void process_table__forget_past(struct process_table *t, struct process *p)
+{
+	if (!p->n_past || !past_mappings__forget(t->registry, p, clock__now_ns() - PAST_MAPPINGS_NS))
+		return;
+	publish_past(t, p);
+	publish(t, p);
+}
+
+size_t process_table__mappings_at(struct process_table *t, struct process *p, uint64_t when_ns, struct so_mapping **out)
+{
+	if (p->gone && p->n_changes)
+		past_mappings__settle(t->registry, sampler__mappings(t->sampler), p);
+	return past_mappings__at(sampler__mappings(t->sampler), p, when_ns, out);
+}
+
+static int take_scan(struct process_table *t, struct process *p, struct process_scan *scan)
+{
+	struct mapping_list l = { 0 };
+	bool cut;
+	int ret = 0;
+
+	p->uid = scan->uid;
+	check_learned(t, p, scan);
+	for (size_t i = 0; !ret && i < scan->maps.n; i++)
+		ret = mapping_list__add(&l, t->registry, p, scan, &scan->maps.maps[i]);
+	/* With more mappings than fit, the lowest ones are served, and what lies above is cut as without mapping. */
+	cut = ret == -ENOSPC;
+	if (cut)
+		ret = 0;
+	if (!ret) {
+		past_mappings__update(t->registry, sampler__mappings(t->sampler), p, scan, &l);
+		publish_past(t, p);
+	}
+	if (!ret && !mapping_list__is_run(&l, sampler__mappings(t->sampler), p->run))
+		ret = replace_run(t, p, &l);
+	if (!ret)
+		replace_uses(t, p->run, &l);
+	mapping_list__release(&l, t->registry);
+	if (ret)
+		return ret;
+	p->scans++;
+	p->last_scan_ns = clock__now_ns();
+	/* What the process mapped after the report may be missing, but then it is in another generation. */
+	if (scan->generation)
+		p->kernel.generation = scan->generation;
+	p->kernel.flags |= SO_PROCESS_KNOWN;
+	if (cut)
+		p->kernel.flags |= SO_PROCESS_CUT;
+	else
+		p->kernel.flags &= ~(uint32_t)SO_PROCESS_CUT;
+	return publish(t, p);
+}
+
 int process_table__end_scan(struct process_table *t, struct process_scan *scan)
 {
 	struct process *p = process_table__find(t, scan->tgid);
-	struct mapping_list l = { 0 };
-	bool unchanged;
-	int ret = 0;
+	int ret;
 
 	for (size_t i = 0; i < scan->n_missing; i++) {
 		if (scan->prepared && scan->prepared[i])
 			file_registry__add(t->registry, TAKE_PTR(scan->prepared[i]));
 	}
-	if (!p || p->gone)
-		return -ENOENT;
-	p->uid = scan->uid;
-	check_learned(t, p, scan);
-	for (size_t i = 0; !ret && i < scan->maps.n; i++)
-		ret = is_probe_page(&scan->maps.maps[i]) ? 0 : append_map(t, &l, p, scan, &scan->maps.maps[i]);
-	/* With more mappings than fit, the lowest ones are served, and what lies above is cut as without mapping. */
-	if (ret == -ENOSPC)
-		ret = 0;
-	unchanged = same_run(sampler__mappings(t->sampler), p->run, &l);
-	if (!ret && !unchanged)
-		ret = replace_run(t, p, &l);
-	if (!ret)
-		replace_uses(t, p->run, &l);
-	release_uses(t, l.uses, l.n_uses);
-	free(l.list);
-	if (ret)
-		return ret;
-	p->scans++;
-	p->last_scan_ns = clock__now_ns();
-	p->kernel.exec_pages = expected_pages(scan, unchanged);
-	p->kernel.flags |= SO_PROCESS_KNOWN;
-	return publish(t, p);
+	ret = p && !p->gone ? take_scan(t, p, scan) : -ENOENT;
+	if (ret && p)
+		mapping_changes__give_back(p, scan);
+	return ret;
 }

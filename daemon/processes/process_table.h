@@ -33,17 +33,31 @@ struct learned_mapping {
 	struct learned_mapping *next;
 };
 
+/* A piece of a mapping that is not there any more. */
+struct past_mapping {
+	struct so_mapping piece;
+	struct file_use use;
+	uint64_t until_ns; /* CLOCK_MONOTONIC */
+};
+
+struct mapping_change;
+
 /* Code that is in no file and keeps changing is not learned for a while after it had to be forgotten so often. */
 #define PROCESS_MAX_FORGOTTEN 16
 #define PROCESS_FORGOTTEN_NS  600000000000ull
 
 struct process {
 	pid_t tgid;
-	uid_t uid;                /* when it was scanned last; root's until then */
-	struct so_process kernel; /* what the kernel was given last */
-	struct mapping_run *run;  /* NULL until scanned */
-	unsigned execs;           /* programs that it has executed since it is known */
-	uint64_t memory_since_ns; /* when the latest of these began, or it was forked; 0: not known */
+	uid_t uid;                      /* when it was scanned last; root's until then */
+	struct so_process kernel;       /* what the kernel was given last */
+	struct mapping_run *run;        /* NULL until scanned */
+	struct mapping_change *changes; /* reported since it was scanned; past_mappings.h */
+	size_t n_changes, changes_capacity;
+	struct past_mapping *past; /* by until_ns */
+	size_t n_past, past_capacity;
+	struct mapping_run *past_run; /* of the latest of these; NULL: none */
+	unsigned execs;               /* programs that it has executed since it is known */
+	uint64_t memory_since_ns;     /* when the latest of these began, or it was forked; 0: not known */
 	pid_t copy_of; /* whose memory it has a copy of, since a fork that was seen; 0: it executed a program */
 	bool labelled; /* its labels have been read since it began or executed another program */
 	bool gone;     /* it has exited; its counts may still arrive */
@@ -58,7 +72,8 @@ struct process {
 	uint64_t python_asked_ns;             /* when it was first not ready; 0: never */
 	bool python_refused;
 	uint64_t scans;
-	uint64_t last_scan_ns;
+	uint64_t last_scan_ns;  /* when the latest one ended */
+	uint64_t last_read_ns;  /* and when it, or a later one in vain, began: its mappings are none of before */
 	unsigned scanning;      /* scans of it that are under way */
 	uint64_t not_before_ns; /* not scanned before this: it could not be read */
 	struct process *next;   /* in its hash bucket */
@@ -102,14 +117,22 @@ int process_table__publish_learned(struct process_table *table, struct process *
 
 /* True once, PROCESS_FORGOTTEN_NS after code in no file was replaced too often: to be scanned, and learned again. */
 bool process__learns_again(struct process *process);
+/* Forgets mappings that have been gone for long. */
+void process_table__forget_past(struct process_table *table, struct process *process);
+/* The process's mappings at a moment: see past_mappings__at(). */
+size_t process_table__mappings_at(struct process_table *table, struct process *process, uint64_t when_ns,
+				  struct so_mapping **out);
 /* Forgets rules of code that is another by now. True: the process must be scanned for the kernel to forget them too. */
 bool process_table__code_changed(struct process_table *table, struct process *process);
 
 struct process_scan {
 	pid_t tgid;
 	uid_t uid;
-	uint64_t reported_pages; /* exec_vm as the kernel side saw it; 0: no report */
+	uint64_t generation; /* of the process's mappings, reported before they were read; 0: no report */
+	uint64_t read_ns, was_read_ns; /* before and after the memory map was read */
 	struct proc_maps maps;
+	struct mapping_change *changes; /* what the kernel reported since the scan before */
+	size_t n_changes;
 	const struct proc_map **missing; /* mappings of files not registered yet */
 	struct prepared_file **prepared; /* [n_missing], NULL where it failed */
 	size_t n_missing;
@@ -121,7 +144,7 @@ struct process_scan {
  * -ESRCH when the process is gone.
  */
 int process_scan__read(struct process_scan *scan, pid_t tgid);
-/* Finds which files are missing. */
+/* Finds which files are missing. Takes what was reported of the process. */
 int process_table__begin_scan(struct process_table *table, struct process_scan *scan);
 /* Reads and compiles them, several at once. */
 void process_scan__prepare(struct process_scan *scan, struct file_registry *registry);

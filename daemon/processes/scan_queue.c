@@ -7,7 +7,11 @@
 
 /* A process that keeps changing its mappings is looked at this often. */
 #define SCAN_INTERVAL_NS 50000000ull
-#define QUICK_SCANS      8
+/* One that maps files which are not known yet. */
+#define HURRIED_INTERVAL_NS 20000000ull
+/* One that keeps changing others than those is confirmed this often. */
+#define CONFIRM_INTERVAL_NS 2000000000ull
+#define QUICK_SCANS         8
 
 void scan_queue__forget(struct scan_queue *q)
 {
@@ -30,33 +34,87 @@ static struct scan_request *find(const struct scan_queue *q, pid_t tgid)
 
 bool scan_queue__has(const struct scan_queue *q, pid_t tgid)
 {
-	return find(q, tgid);
+	const struct scan_request *r = find(q, tgid);
+
+	return r && !r->confirms;
 }
 
-/* Quick ones first, so that a new image is known at once. */
-void scan_queue__request(struct scan_queue *q, pid_t tgid, uint64_t reported_pages)
+static void insert(struct scan_queue *q, struct scan_request *r)
 {
-	struct process *p = process_table__find(q->processes, tgid);
-	struct scan_request **at = &q->first, *r = find(q, tgid);
+	struct scan_request **at = &q->first;
 
-	if (!p || p->gone)
-		return;
-	if (r) {
-		r->work.reported_pages = reported_pages;
-		return;
-	}
-	r = calloc(1, sizeof(*r));
-	if (!r)
-		return;
-	r->work = (struct scan_work){ tgid, reported_pages };
-	r->not_before_ns = p->scans < QUICK_SCANS ? clock__now_ns() : p->last_scan_ns + SCAN_INTERVAL_NS;
-	if (r->not_before_ns < p->not_before_ns)
-		r->not_before_ns = p->not_before_ns;
 	while (*at && (*at)->not_before_ns <= r->not_before_ns)
 		at = &(*at)->next;
 	r->next = *at;
 	*at = r;
 	scan_queue__wake(q);
+}
+
+static void take_out(struct scan_queue *q, struct scan_request *r)
+{
+	struct scan_request **at = &q->first;
+
+	while (*at != r)
+		at = &(*at)->next;
+	*at = r->next;
+}
+
+static void put(struct scan_queue *q, const struct process *p, const struct scan_request *wanted)
+{
+	struct scan_request *r = find(q, p->tgid);
+	uint64_t not_before_ns = wanted->not_before_ns > p->not_before_ns ? wanted->not_before_ns : p->not_before_ns;
+
+	if (r) {
+		if (wanted->work.generation)
+			r->work.generation = wanted->work.generation;
+		if (not_before_ns >= r->not_before_ns)
+			return;
+		take_out(q, r);
+	} else {
+		r = calloc(1, sizeof(*r));
+		if (!r)
+			return;
+		r->work = wanted->work;
+		r->confirms = true;
+	}
+	r->confirms &= wanted->confirms;
+	r->not_before_ns = not_before_ns;
+	insert(q, r);
+}
+
+/* Quick ones first, so that a new image is known at once. */
+static void request(struct scan_queue *q, pid_t tgid, uint64_t interval_ns)
+{
+	const struct process *p = process_table__find(q->processes, tgid);
+
+	if (!p || p->gone)
+		return;
+	put(q, p,
+	    &(struct scan_request){ .work = { tgid, 0 },
+				    .not_before_ns =
+					    p->scans < QUICK_SCANS ? clock__now_ns() : p->last_scan_ns + interval_ns });
+}
+
+void scan_queue__request(struct scan_queue *q, pid_t tgid)
+{
+	request(q, tgid, SCAN_INTERVAL_NS);
+}
+
+void scan_queue__hurry(struct scan_queue *q, pid_t tgid)
+{
+	request(q, tgid, HURRIED_INTERVAL_NS);
+}
+
+void scan_queue__confirm(struct scan_queue *q, pid_t tgid, uint64_t generation)
+{
+	const struct process *p = process_table__find(q->processes, tgid);
+
+	if (!p || p->gone)
+		return;
+	put(q, p,
+	    &(struct scan_request){ .work = { tgid, generation },
+				    .not_before_ns = p->last_scan_ns + CONFIRM_INTERVAL_NS,
+				    .confirms = true });
 }
 
 bool scan_queue__take(struct scan_queue *q, struct scan_work *out)

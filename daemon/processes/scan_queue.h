@@ -9,13 +9,14 @@
 
 struct scan_work {
 	pid_t tgid;
-	uint64_t reported_pages; /* process_scan.reported_pages */
+	uint64_t generation; /* process_scan.generation */
 };
 
 struct scan_request {
 	struct scan_request *next;
 	struct scan_work work;
 	uint64_t not_before_ns;
+	bool confirms; /* nobody waits for it */
 };
 
 struct scan_queue {
@@ -26,9 +27,13 @@ struct scan_queue {
 	bool busy;                  /* the thread works on something, maybe without the lock */
 };
 
-/* Adds a request, or brings one up to date that is there. Of a process that is known and has not gone. */
-void scan_queue__request(struct scan_queue *q, pid_t tgid, uint64_t reported_pages);
-/* Whether one waits. */
+/* Adds a request, or hurries one that is there. Of a process that is known and has not gone. */
+void scan_queue__request(struct scan_queue *q, pid_t tgid);
+/* The same, before files go. */
+void scan_queue__hurry(struct scan_queue *q, pid_t tgid);
+/* The process has changed its mappings, maybe none that matter: it is looked at in a while. */
+void scan_queue__confirm(struct scan_queue *q, pid_t tgid, uint64_t generation);
+/* Whether one waits that was requested. */
 bool scan_queue__has(const struct scan_queue *q, pid_t tgid);
 
 /* The next one that is due; false: none is. */

@@ -133,7 +133,7 @@ static void request_scan(void *context, struct process *p)
 	struct allocations *a = context;
 
 	if (!p->gone)
-		scan_queue__request(a->scans, p->tgid, 0);
+		scan_queue__request(a->scans, p->tgid);
 }
 
 static void switch_off(struct allocations *a, struct target *t)

@@ -10,7 +10,6 @@
 
 #include "daemon/cuda/alloc_library.h"
 #include "daemon/os/clock.h"
-#include "daemon/os/exec_pages.h"
 #include "daemon/os/proc_file.h"
 #include "daemon/os/uprobe_links.h"
 #include "daemon/processes/cpu_wait.h"
@@ -394,21 +393,17 @@ void allocations__add(struct allocations *a, pid_t tgid, struct allocations_foun
 		free_found(found);
 }
 
-/* One that was forked since, has executed another program, or has mapped a library is looked at. */
+/* One that was forked since, or has executed another program, is scanned. Libraries mapped since ask for it themselves. */
 static void look_at_process(void *context, struct process *p)
 {
 	struct allocations *a = context;
 	struct target *t = watching_target(a, p);
 	struct allocations_process *known = t ? find_process(&t->allocations, p->tgid) : NULL;
-	uint64_t pages;
 
-	if (!t)
-		return;
-	pages = exec_pages__read(p->tgid);
-	if (known && known->looked && known->execs == p->execs && (!pages || pages == p->kernel.exec_pages))
+	if (!t || (known && known->looked && known->execs == p->execs))
 		return;
 	if (note_process(&t->allocations, p))
-		scan_queue__request(a->scans, p->tgid, pages);
+		scan_queue__request(a->scans, p->tgid);
 }
 
 /* Of those that have ended the probes go. */

@@ -167,7 +167,7 @@ const struct sampler_handlers collector_handlers = {
 
 void collector__take_input(struct collector *c)
 {
-	sampler__consume_events(c->life.sampler);
+	mapping_watch__take(c->life.mappings);
 	sampler__consume_stacks(c->life.sampler);
 	if (sampler__take_lost_events(c->life.sampler))
 		process_life__look_at_everything(&c->life);
@@ -198,7 +198,9 @@ static bool waits_on(struct collector *c, const struct waiting_sample *w, const 
 {
 	struct scan_queue *scans = c->life.scans;
 
-	if (!w->record.stale || !p || p->gone || p->last_scan_ns > w->arrived_ns || c->n_waiting > MAX_WAITING)
+	if (w->record.stale && p && p->gone && (p->scanning || p->gone_ns >= c->life.mappings->taken_ns))
+		return clock__now_ns() - w->arrived_ns < MAX_WAITING_NS;
+	if (!w->record.stale || !p || p->gone || p->last_read_ns > w->arrived_ns || c->n_waiting > MAX_WAITING)
 		return false;
 	if (!p->scanning && scan_queue__has(scans, p->tgid))
 		return true;
@@ -206,7 +208,7 @@ static bool waits_on(struct collector *c, const struct waiting_sample *w, const 
 		return false;
 	if (p->scanning)
 		return true;
-	scan_queue__request(scans, p->tgid, 0);
+	scan_queue__request(scans, p->tgid);
 	return true;
 }
 
@@ -273,7 +275,7 @@ int collector__drain(struct collector *c)
 	int ret;
 
 	pythons__turn(c->unwind.pythons);
-	sampler__consume_events(c->life.sampler);
+	mapping_watch__take(c->life.mappings);
 	ret = sampler__drain(c->life.sampler, NULL);
 	cuda_targets__drain(c->life.cuda);
 	waits__tick(c->waits);

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "daemon/os/clock.h"
-#include "daemon/os/exec_pages.h"
 #include "daemon/targets/cuda_targets_internal.h"
 #include "daemon/targets/cuda_window.h"
 #include "daemon/os/log.h"
@@ -14,8 +13,7 @@
 #include "stakeout/array.h"
 #include "stakeout/short_path.h"
 
-#define LIBRARIES_NS 250000000ull  /* between looks at whether mappings have changed */
-#define THREADS_NS   3000000000ull /* between looks at whose threads have ended */
+#define THREADS_NS 3000000000ull /* between looks at whose threads have ended */
 
 /* Loading. */
 
@@ -142,7 +140,7 @@ static void request_scan(void *context, struct process *p)
 	struct cuda_targets *c = context;
 
 	if (!p->gone)
-		scan_queue__request(c->scans, p->tgid, 0);
+		scan_queue__request(c->scans, p->tgid);
 }
 
 /* A time line's calls are told by themselves. */
@@ -305,19 +303,6 @@ void cuda_targets__process_gone(struct cuda_targets *c, struct target *t, pid_t 
 	handle_names__forget(c->handle_names, (uint32_t)tgid);
 }
 
-/* A sample tells when mappings have changed; a process that waits for the GPU has few, or none. */
-static void look_for_libraries(void *context, struct process *p)
-{
-	struct cuda_targets *c = context;
-	uint64_t pages;
-
-	if (p->gone || !watching_target(c, p->kernel.slot))
-		return;
-	pages = exec_pages__read(p->tgid);
-	if (pages && pages != p->kernel.exec_pages)
-		scan_queue__request(c->scans, p->tgid, pages);
-}
-
 static int add_thread(void *context, uint32_t tgid, uint32_t tid)
 {
 	return cuda_threads__add(context, tgid, tid);
@@ -397,10 +382,6 @@ uint64_t cuda_targets__tick(struct cuda_targets *c, uint64_t now)
 	if (next == UINT64_MAX)
 		return next;
 	cuda_probes__consume_names(c->probes);
-	if (now - c->looked_ns >= LIBRARIES_NS) {
-		process_table__each(c->processes, SO_MAX_SLOTS, look_for_libraries, c);
-		c->looked_ns = now;
-	}
 	nvml_watch__tick(c->nvml, now);
 	return next;
 }

@@ -33,7 +33,6 @@ struct cuda_targets {
 	struct u64_table files_seen; /* hash of device, inode and size: 1 for a file with CUDA functions */
 	struct cuda_threads *threads;
 	uint64_t threads_ns; /* when it was last looked whether they live */
-	uint64_t looked_ns;  /* when mappings were last compared with what is known */
 	struct nvml_watch *nvml;
 	bool drain_failed; /* which has been said */
 };

@@ -196,7 +196,7 @@ static void rescan(void *context, struct process *p)
 {
 	const struct file_life *f = context;
 
-	scan_queue__request(f->scans, p->tgid, 0);
+	scan_queue__request(f->scans, p->tgid);
 }
 
 static void rescan_refused(void *context, struct process *p)

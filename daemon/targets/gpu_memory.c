@@ -65,7 +65,7 @@ static void request_scan(void *context, struct process *p)
 	struct gpu_memory *g = context;
 
 	if (!p->gone)
-		scan_queue__request(g->scans, p->tgid, 0);
+		scan_queue__request(g->scans, p->tgid);
 }
 
 /* Of a target that is kept, while nobody looks. */

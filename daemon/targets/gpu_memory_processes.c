@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "daemon/cuda/torch_library.h"
-#include "daemon/os/exec_pages.h"
 #include "daemon/os/uprobe_links.h"
 #include "daemon/targets/gpu_memory_internal.h"
 #include "stakeout/array.h"
@@ -135,24 +134,17 @@ void gpu_memory__add(struct gpu_memory *g, pid_t tgid, struct gpu_memory_found *
 	free(found);
 }
 
-/*
- * One that was forked since, has executed another program, or has mapped a library is looked at. A sample tells of
- * that as well; a process that waits for the GPU has few, or none.
- */
+/* One that was forked since, or has executed another program, is scanned. Libraries mapped since ask for it themselves. */
 static void look_at_process(void *context, struct process *p)
 {
 	struct gpu_memory *g = context;
 	struct target *t = watching_target(g, p);
 	struct gpu_memory_process *known = t ? gpu_memory_find_process(&t->gpu_memory, p->tgid) : NULL;
-	uint64_t pages;
 
-	if (!t || (known && (known->link || known->refused) && known->execs == p->execs))
+	if (!t || (known && known->execs == p->execs))
 		return;
-	pages = exec_pages__read(p->tgid);
-	if (!known || known->execs != p->execs || (pages && pages != p->kernel.exec_pages)) {
-		if (note_process(&t->gpu_memory, p))
-			scan_queue__request(g->scans, p->tgid, pages);
-	}
+	if (note_process(&t->gpu_memory, p))
+		scan_queue__request(g->scans, p->tgid);
 }
 
 /* Of those that have ended the probes go. */

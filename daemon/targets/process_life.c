@@ -43,7 +43,7 @@ static void on_fork(const struct process_life *l, const struct so_event *event)
 	viewers__inherit(t, child->tgid, parent->tgid);
 	/* What it has mapped is its parent's, but probes are a process's own. */
 	if (!child->run || cuda_targets__watches(t))
-		scan_queue__request(l->scans, child->tgid, 0);
+		scan_queue__request(l->scans, child->tgid);
 	cuda_targets__forked(l->cuda, parent->tgid, child->tgid);
 }
 
@@ -105,7 +105,7 @@ static void process_executed(const struct process_life *l, struct process *p, ui
 	process_table__exec(l->processes, p);
 	p->memory_since_ns = when_ns;
 	p->scans = 0;
-	scan_queue__request(l->scans, p->tgid, 0);
+	scan_queue__request(l->scans, p->tgid);
 }
 
 static void check_alive(void *context, struct process *p)
@@ -132,7 +132,7 @@ static void look_at_process(void *context, struct process *p)
 	if (!p->gone && p->run && p->run->n && !sampler__get_process(l->sampler, p->tgid, &kernel) && !kernel.mappings)
 		process_executed(l, p, clock__now_ns());
 	else
-		scan_queue__request(l->scans, p->tgid, 0);
+		scan_queue__request(l->scans, p->tgid);
 }
 
 /* A child of a known process of the same target becomes known too. It may have executed another program already. */
@@ -216,7 +216,7 @@ void process_life__event(const struct process_life *l, const struct so_event *ev
 			hide(l, p);
 		process_executed(l, p, event->time_ns);
 	} else if (event->type == SO_EVENT_MAPS) {
-		scan_queue__request(l->scans, p->tgid, event->other);
+		scan_queue__confirm(l->scans, p->tgid, event->generation);
 	} else if (event->type == SO_EVENT_EXIT) {
 		process_life__gone(l, p);
 	}

@@ -3,7 +3,7 @@
 #ifndef STAKEOUT_PROCESS_LIFE_H
 #define STAKEOUT_PROCESS_LIFE_H
 
-#include "daemon/processes/scan_queue.h"
+#include "daemon/processes/mapping_watch.h"
 #include "daemon/targets/targets.h"
 
 struct process_life {
@@ -11,6 +11,7 @@ struct process_life {
 	struct process_table *processes;
 	struct targets *targets;
 	struct scan_queue *scans;
+	struct mapping_watch *mappings;
 	struct cuda_targets *cuda;
 	struct gpu_memory *gpu_memory;
 	int wake_fd; /* eventfd: a target's last process ended */

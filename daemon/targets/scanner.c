@@ -84,7 +84,7 @@ static void scan_later(const struct scanner *s, const struct scan_work *work)
 	p = process_table__find(s->life.processes, work->tgid);
 	if (p) {
 		p->not_before_ns = clock__now_ns() + STUCK_SCAN_NS;
-		scan_queue__request(s->life.scans, work->tgid, work->reported_pages);
+		scan_queue__request(s->life.scans, work->tgid);
 	}
 	pthread_mutex_unlock(s->lock);
 }
@@ -112,7 +112,7 @@ static void read_labels(const struct scanner *s, pid_t tgid, unsigned execs)
 
 static int scan_now(const struct scanner *s, const struct scan_work *work)
 {
-	_cleanup_(process_scan) struct process_scan scan = { .reported_pages = work->reported_pages };
+	_cleanup_(process_scan) struct process_scan scan = { .generation = work->generation };
 	pid_t tgid = work->tgid;
 	struct gpu_memory_found *torch = NULL;
 	struct allocations_found *allocators;
@@ -123,6 +123,7 @@ static int scan_now(const struct scanner *s, const struct scan_work *work)
 
 	if (ret)
 		return ret;
+	mapping_watch__take(s->life.mappings);
 	ret = is_foreign(s, tgid) ? -EPERM : process_table__begin_scan(s->life.processes, &scan);
 	cuda = cuda_targets__wants(s->life.cuda, tgid);
 	gpu_memory = gpu_memory__wants(s->gpu_memory, tgid);
@@ -141,7 +142,7 @@ static int scan_now(const struct scanner *s, const struct scan_work *work)
 	pthread_mutex_lock(s->lock);
 	ret = s->stopping ? -ECANCELED : process_table__end_scan(s->life.processes, &scan);
 	if (!ret && scan.again)
-		scan_queue__request(s->life.scans, tgid, 0);
+		scan_queue__request(s->life.scans, tgid);
 	if (!ret) {
 		find_main_file(s, process_table__find(s->life.processes, tgid));
 		pythons__find(s->pythons, process_table__find(s->life.processes, tgid), &scan);
@@ -165,6 +166,7 @@ static int scan_now(const struct scanner *s, const struct scan_work *work)
 struct scan_job {
 	struct scanner *scanner;
 	struct scan_work work;
+	uint64_t began_ns;
 	int ret;
 	bool run;
 };
@@ -178,17 +180,20 @@ static void run_job(void *context)
 }
 
 /* The process may have ended since, and its number be another's: that one has no scan under way. */
-static void count_scan(const struct scanner *s, pid_t tgid, bool begins)
+static void count_scan(const struct scanner *s, const struct scan_job *job, bool begins)
 {
-	struct process *p = process_table__find(s->life.processes, tgid);
+	struct process *p = process_table__find(s->life.processes, job->work.tgid);
 
 	if (p && begins)
 		p->scanning++;
 	else if (p && p->scanning)
 		p->scanning--;
-	/* Whatever came of it, samples need not wait for it any longer. */
-	if (p && !begins)
-		p->last_scan_ns = clock__now_ns();
+	if (!p || begins)
+		return;
+	/* Whatever came of it, samples of before need not wait for it any longer. */
+	p->last_scan_ns = clock__now_ns();
+	if (p->last_read_ns < job->began_ns)
+		p->last_read_ns = job->began_ns;
 }
 
 static void end_job(struct scan_job *job, bool late)
@@ -198,7 +203,7 @@ static void end_job(struct scan_job *job, bool late)
 	pthread_mutex_lock(s->lock);
 	s->under_way--;
 	if (!s->stopping)
-		count_scan(s, job->work.tgid, false);
+		count_scan(s, job, false);
 	if (late && !s->stopping) {
 		s->late = true;
 		scan_queue__wake(s->life.scans);
@@ -224,10 +229,10 @@ int scanner__scan(struct scanner *s, const struct scan_work *work, unsigned pati
 
 	if (!job)
 		return -ENOMEM;
-	*job = (struct scan_job){ .scanner = s, .work = *work };
+	*job = (struct scan_job){ .scanner = s, .work = *work, .began_ns = clock__now_ns() };
 	pthread_mutex_lock(s->lock);
 	s->under_way++;
-	count_scan(s, work->tgid, true);
+	count_scan(s, job, true);
 	pthread_mutex_unlock(s->lock);
 	ret = bounded_call__make(&(struct bounded_call){ .kind = BOUNDED_CALL_FILES,
 							 .pid = work->tgid,

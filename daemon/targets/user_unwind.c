@@ -21,6 +21,8 @@ static __thread struct {
 	bool live;                     /* the thread does not run: its memory is what it was */
 	unsigned late;                 /* reads of what was not caught of it */
 	const struct process *process; /* NULL: not known any more; nothing is read of it */
+	struct so_mapping *mappings;   /* of the moment of the sample; NULL: those of the process's run */
+	size_t n_mappings;
 } here;
 
 static bool read_process(void *dst, uint32_t bytes, uint64_t address)
@@ -87,6 +89,10 @@ static bool uw_read_user(void *dst, __u32 bytes, __u64 address)
 
 static const struct so_mapping *uw_mapping(__u32 i)
 {
+	static const struct so_mapping none;
+
+	if (here.mappings)
+		return i < here.n_mappings ? &here.mappings[i] : &none;
 	return &sampler__mappings(here.sampler)[i & (SO_MAX_MAPPINGS - 1)];
 }
 
@@ -214,6 +220,15 @@ static void add_python_frames(struct so_unwind *u, const struct so_raw_record *r
 	       raw->n_python * SO_PYTHON_WORDS * sizeof(u->frames[0]));
 }
 
+/* Those that the process had when the sample was taken (0: now), as uw_start() wants them. */
+static uint64_t choose_mappings(const struct user_unwind *uu, struct process *process, uint64_t when_ns)
+{
+	if (!process || !process->run)
+		return 0;
+	here.n_mappings = when_ns ? process_table__mappings_at(uu->processes, process, when_ns, &here.mappings) : 0;
+	return here.n_mappings ?: (uint64_t)process->run->first << 32 | process->run->n;
+}
+
 static int unwind_raw(const struct user_unwind *uu, struct process *process, const struct so_raw_record *raw,
 		      struct python_functions *functions, struct stack **out)
 {
@@ -227,9 +242,10 @@ static int unwind_raw(const struct user_unwind *uu, struct process *process, con
 	here.process = process;
 	memcpy(u->regs, raw->regs, sizeof(u->regs));
 	uw_clear(u);
-	uw_start(u, raw->pc, process && process->run ? (uint64_t)process->run->first << 32 | process->run->n : 0, 0);
+	uw_start(u, raw->pc, choose_mappings(uu, process, raw->when_ns), 0);
 	u->call = raw->call;
 	unwind(uu, process, u);
+	free(TAKE_PTR(here.mappings));
 	if (u->cause == SO_TRUNC_NO_MAPPING && (!process || !process->run))
 		u->cause = SO_TRUNC_MAPS_PENDING;
 	if (u->n > SO_MAX_USER_FRAMES)

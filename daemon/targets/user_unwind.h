@@ -16,6 +16,7 @@
 
 struct user_unwind {
 	struct sampler *sampler;
+	struct process_table *processes;
 	struct learner *learner;
 	struct pythons *pythons;
 	struct jit_names *jits; /* NULL: JIT code gets its newest names */

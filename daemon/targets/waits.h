@@ -13,7 +13,7 @@
 #include <pthread.h>
 
 #include "daemon/kernel/thread_looks.h"
-#include "daemon/processes/scan_queue.h"
+#include "daemon/processes/mapping_watch.h"
 #include "daemon/targets/targets.h"
 #include "daemon/targets/thread_namer.h"
 #include "daemon/targets/user_unwind.h"
@@ -27,6 +27,7 @@ struct waits_parts {
 	struct targets *targets;
 	struct process_table *processes;
 	struct scan_queue *scans;
+	struct mapping_watch *mappings;
 	struct user_unwind *unwind;
 	struct file_names *files;
 	struct thread_namer *namer;

@@ -78,7 +78,7 @@ static bool is_chosen(const struct pass *p, size_t i)
 	return (i + p->n_stacks - p->first) % p->n_stacks < MAX_CAUGHT;
 }
 
-/* With the lock. Mappings that changed are to be read first: scans take longer than a look. */
+/* With the lock. */
 static void ask_for(struct pass *p, const struct so_look_record *r)
 {
 	struct process *process = process_of(p, r);
@@ -87,8 +87,6 @@ static void ask_for(struct pass *p, const struct so_look_record *r)
 		thread_looks__forget(p->waits->looks, r->thread.tid);
 		return;
 	}
-	if (r->exec_pages != process->kernel.exec_pages)
-		scan_queue__request(p->waits->parts.scans, process->tgid, r->exec_pages);
 	user_unwind__request(process, &r->thread, &p->requests[p->n_found]);
 	p->found[p->n_found] = (struct found){ .record = r, .request = p->n_found };
 	p->n_found++;
@@ -131,6 +129,8 @@ static int choose_threads(struct pass *p, bool catches)
 		catches = p->found && p->requests && p->memory;
 	}
 	pthread_mutex_lock(p->waits->parts.lock);
+	/* Mappings that changed are to be read first: scans take longer than a look. */
+	mapping_watch__take(p->waits->parts.mappings);
 	sort_records(p, room && catches);
 	pthread_mutex_unlock(p->waits->parts.lock);
 	return room && !catches ? -ENOMEM : 0;

@@ -33,7 +33,6 @@ struct so_look_record {
 	__u64 started_ns; /* since boot */
 	__u64 run_ns;     /* on a CPU, since it began (task_struct.se.sum_exec_runtime: up to a tick late) */
 	__u64 delay_ns;   /* runnable, but not on a CPU (sched_info.run_delay) */
-	__u64 exec_pages; /* mm->exec_vm: another number than the daemon's means other mappings */
 	__u64 same;       /* it has not run since the look before */
 	struct so_thread thread;
 };

@@ -10,14 +10,26 @@
 struct so_mapping {
 	__u64 start, end;  /* process addresses */
 	__u64 bias;        /* process address minus the table's; for file 0 the start of the whole mapping */
+	__u64 id;          /* what is mapped there: SO_MAPPED_ANONYMOUS, so_mapped_file() */
 	__u32 index;       /* offset in the shard of the index word of first_block */
 	__u32 first_block; /* ELF virtual address >> SO_BLOCK_SHIFT */
 	__u32 n_blocks;
 	__u16 shard;
 	__u16 file;  /* 0: no file (JIT code) */
-	__u32 state; /* enum so_mapping_state */
-	__u32 flags; /* enum so_mapping_flags */
+	__u16 state; /* enum so_mapping_state */
+	__u16 flags; /* enum so_mapping_flags */
+	__u32 seen;  /* BPF's: of the generation in which the process was found to have it; 0: none */
 };
+
+#define SO_MAPPED_EXEC      1ull /* in what BPF finds: it can be executed now */
+#define SO_MAPPED_ANONYMOUS 2ull
+#define SO_MAPPED_ANY       0ull /* it is not known what, so that nothing is compared */
+
+/* A mapping of a file, by the file's numbers and the process address of its first byte. */
+static inline __attribute__((always_inline)) __u64 so_mapped_file(__u32 dev, __u64 inode, __u64 base)
+{
+	return (so_mix(so_mix(inode, dev), base) & ~SO_MAPPED_EXEC) | 4;
+}
 
 enum so_mapping_state {
 	SO_MAPPING_TABLE,    /* the fields above lead to its table */
@@ -35,6 +47,7 @@ enum so_mapping_flags {
 
 #define SO_MAX_MAPPINGS         65536 /* pieces of all processes together; a power of two, used as a mask */
 #define SO_MAX_PROCESS_MAPPINGS 16384
+#define SO_MAX_PAST_MAPPINGS    64
 #define SO_MAPPING_STEPS        15 /* binary search over SO_MAX_PROCESS_MAPPINGS */
 #define SO_MAX_SLOTS            256
 #define SO_MAX_PYTHONS          256 /* different builds of the interpreter: processes of the same one share an entry */
@@ -61,6 +74,7 @@ enum so_process_flags {
 	SO_PROCESS_KNOWN = 1 << 3,  /* the daemon has given it its mappings (or its parent's at fork) */
 	SO_PROCESS_OWNED = 1 << 4,  /* it is profiled for that user: only while all its rights are uid's and gid's */
 	SO_PROCESS_TIMED = 1 << 5,  /* each sample is told by itself, with its time */
+	SO_PROCESS_CUT = 1 << 6,    /* it has more mappings than there is room for */
 };
 
 /* A sample period's bits that name its rate, in samples a second: clocks of several rates share a CPU. */
@@ -68,14 +82,15 @@ enum so_process_flags {
 
 /* Value of the map `processes`, by tgid. The daemon replaces it whole; BPF changes single fields in place. */
 struct so_process {
-	__u64 mappings;       /* first piece << 32 | number of pieces: read and written in one access */
-	__u64 exec_pages;     /* mm->exec_vm when its mappings were read: a difference means they changed */
-	__u64 reported_pages; /* the exec_vm last reported by SO_EVENT_MAPS, so that each change is reported once */
-	__u32 flags;          /* enum so_process_flags */
-	__u32 slot;           /* target's slot: index of `slots` */
-	__u32 run;            /* number of the run of mappings; 0: none */
-	__u32 rate_hz;        /* belongs to the clocks of this rate, see SO_RATE_MASK */
-	__u32 uid, gid;       /* of the user who may look into it beside root; 0: nobody */
+	__u64 mappings;   /* first piece << 32 | number of pieces: read and written in one access */
+	__u64 past;       /* pieces of before, in the same form: a mapping may be one of these again */
+	__u64 generation; /* of its address space, in which its mappings are known to be these; 0: none */
+	__u64 reported;   /* the generation that SO_EVENT_MAPS reported since the daemon read them; 0: none */
+	__u32 flags;      /* enum so_process_flags */
+	__u32 slot;       /* target's slot: index of `slots` */
+	__u32 run;        /* number of the run of mappings; 0: none */
+	__u32 rate_hz;    /* belongs to the clocks of this rate, see SO_RATE_MASK */
+	__u32 uid, gid;   /* of the user who may look into it beside root; 0: nobody */
 	struct so_python_place python;
 };
 
@@ -224,7 +239,8 @@ struct so_raw_record {
 	__u32 n_kernel;
 	__u32 tgid, tid;
 	__u32 slot;
-	__u32 stale; /* its mappings must be read first; else its code has a rule to be learned */
+	__u32 stale;   /* its mappings must be read first; else its code has a rule to be learned */
+	__u64 when_ns; /* CLOCK_MONOTONIC */
 	__u16 n_python;
 	__u16 python;           /* enum so_python_state */
 	__u32 flags;            /* enum so_stack_flags */
@@ -246,7 +262,7 @@ enum so_event_type {
 	SO_EVENT_FORK = 1, /* other: the parent's tgid */
 	SO_EVENT_EXEC,     /* other: whether the new program has other rights than uid and gid say */
 	SO_EVENT_EXIT,
-	SO_EVENT_MAPS, /* the process's executable mappings are not those the daemon read; other: their pages */
+	SO_EVENT_MAPS, /* the process has mapped something, to execute or not, since the daemon read its mappings */
 };
 
 /* Record of the ring buffer `events`. */
@@ -254,7 +270,8 @@ struct so_event {
 	__u32 type;
 	__u32 tgid, other;
 	__u32 slot;
-	__u64 time_ns; /* CLOCK_MONOTONIC */
+	__u64 time_ns;    /* CLOCK_MONOTONIC */
+	__u64 generation; /* SO_EVENT_MAPS: so_process.generation, once the mappings are read again */
 };
 
 #endif

@@ -6,7 +6,8 @@
  *
  * One step takes the frame at u->pc to its caller:
  *
- *   mapping   which executable mapping holds the address: the one of the frame before, else by binary search.
+ *   mapping   which executable mapping holds the address: the one of the frame before, else by binary search. Where
+ *             the process has changed its mappings, whether that is still the one (uw_confirm).
  *   block     the address in the file gives the block, two neighbouring index words give its rows.
  *   row       binary search among them by the low bits of the address.
  *   rule      how to find the CFA, rbp, rbx and the return address. No rule: the frame pointer, if it leads somewhere.
@@ -27,6 +28,8 @@
  *                                                              before a return probe replaced it; 0: none did. 0 by
  *                                                              default
  *   UW_FS_BASE()                                           the thread's fs base; 0: not known. 0 by default
+ *   UW_MAPPED(at)                                              what is mapped at an address now: so_mapping.id with
+ *                                                              SO_MAPPED_EXEC; 0: nothing. 0 by default
  *   UW_SEARCH                                                  storage class of the two searches: in BPF they are
  *                                                              global functions, which the verifier checks once
  */
@@ -45,6 +48,10 @@
 
 #ifndef UW_FS_BASE
 #define UW_FS_BASE() 0
+#endif
+
+#ifndef UW_MAPPED
+#define UW_MAPPED(at) 0
 #endif
 
 /*
@@ -103,6 +110,11 @@ enum uw_known {
 	UW_ALL = 1 << 2, /* regs[] holds this frame's registers */
 };
 
+enum uw_check {
+	UW_CHECK_MISSING = 1 << 0, /* where no mapping is known the process may have one by now */
+	UW_CHECK_KNOWN = 1 << 1,   /* a known one may be another by now */
+};
+
 #define UW_CACHE_ENTRIES (1u << UW_CACHE_SHIFT)
 
 /*
@@ -137,12 +149,18 @@ struct so_unwind {
 	__u16 exact;                /* pc is an interrupted instruction, not a return address */
 	__u16 cause;                /* enum so_truncation */
 	__u16 flags;                /* enum so_stack_flags */
-	__u16 stale;                /* the process's mappings are not those that were read */
+	__u16 stale;                /* cut where the process's mappings are not those that were read */
 	__u16 learn;                /* cut at code whose rule can be learned */
 	__u16 python;               /* the sampler's: there is a walk of this sample's Python frames */
 	__u16 doubt;                /* the rule is of code that may have been rewritten since it was learned */
 	__u64 call;                 /* an address on the stack; 0: none, or found */
 	__u32 call_at;              /* the number, from 1, of the frame that it lies in; 0: not known */
+	__u16 check;                /* enum uw_check */
+	__u16 foreign;              /* the confirmed mapping is one of before, not of this run */
+	__u32 first_past, n_past;   /* mappings of before */
+	__u32 generation;           /* of the process's mappings, as in so_mapping.seen; 0: not known */
+	__u32 confirmed;            /* number of the mapping that was confirmed last, plus 1 */
+	__u64 missing;              /* address at which the walk ended for want of a mapping; 0: none */
 	__u64 word;                 /* what uw_load() and uw_cfa() give */
 	struct so_unwind_rule rule; /* of a frame that is not cached */
 	__u64 regs[SO_NREGS];
@@ -162,6 +180,9 @@ static __always_inline void uw_clear(struct so_unwind *u)
 	u->cause = SO_TRUNC_NONE;
 	u->flags = 0;
 	u->stale = 0;
+	u->missing = 0;
+	u->check = 0;
+	u->foreign = 0;
 	u->learn = 0;
 	u->doubt = 0;
 	u->call = 0;
@@ -183,6 +204,16 @@ static __always_inline void uw_start(struct so_unwind *u, __u64 pc, __u64 mappin
 	u->cached = 0;
 	u->known = UW_RBP | UW_RBX | UW_ALL;
 	u->exact = 1;
+}
+
+/* After uw_start(), where UW_MAPPED is defined. generation: see struct so_unwind. */
+static __always_inline void uw_check_mappings(struct so_unwind *u, __u16 check, __u32 generation, __u64 past)
+{
+	u->check = check;
+	u->first_past = past >> 32;
+	u->n_past = (__u32)past;
+	u->generation = generation;
+	u->confirmed = 0;
 }
 
 /* What a stack is known by: frames in no file mean something in their own process only. */
@@ -321,6 +352,73 @@ static __always_inline const struct so_mapping *uw_find_mapping(struct so_unwind
 	return m;
 }
 
+static __always_inline int uw_cut_stale(struct so_unwind *u)
+{
+	u->stale = 1;
+	return uw_cut(u, SO_TRUNC_MAPS_PENDING);
+}
+
+/* Where no mapping is known. Whoever can unwind it elsewhere asks whether there is one by now (uw_is_stale). */
+static __always_inline int uw_cut_unmapped(struct so_unwind *u, __u64 address, enum so_truncation cause)
+{
+	u->missing = address;
+	return uw_cut(u, cause);
+}
+
+/* After a walk: whether it was cut because the mappings are not those that were read. */
+static __always_inline bool uw_is_stale(struct so_unwind *u)
+{
+	if (u->missing && u->check & UW_CHECK_MISSING && UW_MAPPED(u->missing) & SO_MAPPED_EXEC)
+		uw_cut_stale(u);
+	return u->stale;
+}
+
+/* Number of a piece among `n` from `first` on that holds the address and is `id`, from 1; 0: none. */
+UW_SEARCH __u32 uw_search_past(__u32 first, __u32 n, __u64 address, __u64 id)
+{
+	__u64 found = 0;
+
+	for (__u32 i = 0; i < SO_MAX_PAST_MAPPINGS; i++) {
+		const struct so_mapping *m = uw_mapping(first + i);
+		__u64 is_it = so_is_below(address - m->start, m->end - m->start) & so_is_below(m->id ^ id, 1) &
+			      so_is_below(i, n);
+
+		found ^= (found ^ (i + 1)) & -is_it;
+	}
+	return found;
+}
+
+/*
+ * Whether the mapping that is known at the address is what the process has there, or one of before is; that one is
+ * found next then. The vsyscall page, in the kernel's half, is in no process's list.
+ */
+UW_RARE bool uw_confirm(struct so_unwind *u, __u64 address)
+{
+	struct so_mapping *m = (struct so_mapping *)uw_find_mapping(u, address);
+	__u32 past = 0;
+	__u64 id;
+
+	if ((__s64)address < 0 || (m && u->last_mapping + 1 == u->confirmed))
+		return true;
+	u->foreign = 0;
+	if (!m && !u->n_past)
+		return true;
+	if (!m || !u->generation || m->seen != u->generation) {
+		id = UW_MAPPED(address) & ~SO_MAPPED_EXEC;
+		if (m && (m->id == id || m->id == SO_MAPPED_ANY)) {
+			m->seen = u->generation;
+		} else {
+			past = uw_search_past(u->first_past, u->n_past, address, id);
+			if (!past)
+				return !m;
+			u->foreign = 1;
+			u->last_mapping = u->first_past + past - 1;
+		}
+	}
+	u->confirmed = u->last_mapping + 1;
+	return true;
+}
+
 /* The number of the rule in force at a file's address, SO_RULE_NONE where there is none. */
 static __always_inline __u32 uw_find_rule(const struct so_mapping *m, __u64 vaddr)
 {
@@ -413,7 +511,7 @@ static __always_inline __u64 uw_sender_sp(struct so_unwind *u, __u64 bp)
 UW_RARE int uw_frame_pointer(struct so_unwind *u)
 {
 	const struct so_mapping *m;
-	__u64 bp = u->bp, next_bp, ra;
+	__u64 bp = u->bp, next_bp, ra, found;
 
 	if (uw_is_sigreturn(u->pc))
 		return uw_signal(u);
@@ -427,13 +525,14 @@ UW_RARE int uw_frame_pointer(struct so_unwind *u)
 		return uw_cut(u, SO_TRUNC_NO_RULES);
 	if (!ra)
 		return uw_cut(u, SO_TRUNC_FP_ROOT);
+	found = ra;
 	m = uw_find_mapping(u, ra - 1);
 	if (!m) {
 		ra = UW_TRUE_RETURN(bp + 8);
 		m = ra ? uw_find_mapping(u, ra - 1) : NULL;
 	}
 	if (!m)
-		return uw_cut(u, SO_TRUNC_NO_RULES);
+		return uw_cut_unmapped(u, found - 1, SO_TRUNC_NO_RULES);
 	u->flags |= SO_STACK_FRAME_POINTER;
 	/* What is found by a wrong one is doubted there. */
 	u->sp = m->flags & SO_MAPPING_WRITABLE ? uw_sender_sp(u, bp) : bp + 16;
@@ -787,7 +886,7 @@ UW_RARE enum uw_found uw_look_up(struct so_unwind *u, __u64 at)
 	 * innermost frame, and in code that belongs to no file, a rule that is wrong may find such a word.
 	 */
 	bool is_begin = !u->pc && !u->exact && u->n > 1 && !u->no_file && !(u->sp & 15);
-	__u64 vaddr, frame;
+	__u64 vaddr, frame, found = at;
 	__u32 id;
 
 	if (!m && !u->exact) {
@@ -803,7 +902,9 @@ UW_RARE enum uw_found uw_look_up(struct so_unwind *u, __u64 at)
 	if (!m) {
 		if (!u->n)
 			uw_push(u, SO_FRAME(0, at));
-		return uw_cut(u, is_begin ? SO_TRUNC_NONE : SO_TRUNC_NO_MAPPING);
+		if (is_begin)
+			return uw_cut(u, SO_TRUNC_NONE);
+		return uw_cut_unmapped(u, found, SO_TRUNC_NO_MAPPING);
 	}
 	vaddr = at - m->bias;
 	frame = m->file ? SO_FRAME(m->file, vaddr) : SO_FRAME(0, at);
@@ -825,7 +926,7 @@ UW_RARE enum uw_found uw_look_up(struct so_unwind *u, __u64 at)
 	u->rule = *rule;
 	if (m->flags & SO_MAPPING_WRITABLE)
 		u->doubt = uw_leads_to_caller(rule->cfa_kind);
-	else if (is_own)
+	else if (is_own && !u->foreign)
 		uw_keep(u, at, frame);
 	return UW_RULE;
 }
@@ -841,7 +942,9 @@ static __always_inline int uw_step(struct so_unwind *u)
 
 	if (u->n >= SO_MAX_USER_FRAMES)
 		return uw_cut(u, SO_TRUNC_DEPTH);
-	cached = uw_find_cached(u, at);
+	if (u->check & UW_CHECK_KNOWN && !uw_confirm(u, at))
+		return uw_cut_stale(u);
+	cached = u->foreign ? NULL : uw_find_cached(u, at);
 	if (cached) {
 		uw_push(u, cached->frame);
 		rule = (const struct so_unwind_rule *)cached->rule;

@@ -93,9 +93,9 @@ static const struct so_mapping *pieces(struct world *w, pid_t tgid, uint32_t *n)
 }
 
 /* Scans without /proc: `n` anonymous executable mappings of one page each, the first at `start`. */
-static int scan_made_up(struct world *w, pid_t tgid, uint64_t start, size_t n, uint64_t reported)
+static int scan_made_up(struct world *w, pid_t tgid, uint64_t start, size_t n, uint64_t generation)
 {
-	_cleanup_(process_scan) struct process_scan scan = { .tgid = tgid, .reported_pages = reported };
+	_cleanup_(process_scan) struct process_scan scan = { .tgid = tgid, .generation = generation };
 
 	scan.maps.maps = calloc(n, sizeof(*scan.maps.maps));
 	assert_non_null(scan.maps.maps);
@@ -108,7 +108,6 @@ static int scan_made_up(struct world *w, pid_t tgid, uint64_t start, size_t n, u
 			.path = "",
 		};
 	scan.maps.n = n;
-	scan.maps.exec_pages = n;
 	assert_int_equal(process_table__begin_scan(w->table, &scan), 0);
 	assert_int_equal(scan.n_missing, 0);
 	process_scan__prepare(&scan, w->files);
@@ -116,9 +115,9 @@ static int scan_made_up(struct world *w, pid_t tgid, uint64_t start, size_t n, u
 }
 
 /* As the engine does it. */
-static int scan_real(struct world *w, pid_t tgid, uint64_t reported)
+static int scan_real(struct world *w, pid_t tgid, uint64_t generation)
 {
-	_cleanup_(process_scan) struct process_scan scan = { .reported_pages = reported };
+	_cleanup_(process_scan) struct process_scan scan = { .generation = generation };
 	int ret = process_scan__read(&scan, tgid);
 
 	if (ret)
@@ -235,8 +234,8 @@ static void test_scan_made_up(void **state)
 		assert_int_equal(m[i].state, SO_MAPPING_NO_TABLE);
 		assert_int_equal(m[i].file, 0);
 	}
-	assert_int_equal(in_kernel(w, 100).exec_pages, 5);
 	assert_true(in_kernel(w, 100).flags & SO_PROCESS_KNOWN);
+	assert_false(in_kernel(w, 100).flags & SO_PROCESS_CUT);
 	assert_true(in_kernel(w, 100).flags & SO_PROCESS_FOLLOW);
 	assert_int_equal(p->scans, 1);
 	assert_true(p->last_scan_ns > 0);
@@ -264,24 +263,40 @@ static void test_unchanged_run(void **state)
 	assert_int_equal(p->scans, 3);
 }
 
-/*
- * The kernel side reported another number of pages than the memory map has. If the map did change, the map's figure
- * is the one; if nothing changed, the kernel counts something unlisted, and its figure ends the reports.
- */
-static void test_reported_pages(void **state)
+/* The generation that was reported before the mappings were read is the one for which they are known, whatever they are. */
+static void test_reported_generation(void **state)
 {
 	struct world *w = *state;
+	struct so_process kernel;
 
 	add(w, 100, 0);
-	assert_int_equal(scan_made_up(w, 100, 0x10000, 5, 9), 0);
-	assert_int_equal(in_kernel(w, 100).exec_pages, 5);
-	assert_int_equal(scan_made_up(w, 100, 0x10000, 5, 9), 0);
-	assert_int_equal(in_kernel(w, 100).exec_pages, 9);
-	assert_int_equal(in_kernel(w, 100).reported_pages, 0);
 	assert_int_equal(scan_made_up(w, 100, 0x10000, 5, 0), 0);
-	assert_int_equal(in_kernel(w, 100).exec_pages, 5);
-	assert_int_equal(scan_made_up(w, 100, 0x10000, 6, 9), 0);
-	assert_int_equal(in_kernel(w, 100).exec_pages, 6);
+	assert_int_equal(in_kernel(w, 100).generation, 0);
+	kernel = in_kernel(w, 100);
+	kernel.reported = 9;
+	assert_int_equal(sampler__set_process(w->sampler, 100, &kernel), 0);
+	assert_int_equal(scan_made_up(w, 100, 0x10000, 5, 9), 0);
+	assert_int_equal(in_kernel(w, 100).generation, 9);
+	assert_int_equal(in_kernel(w, 100).reported, 0);
+	assert_int_equal(scan_made_up(w, 100, 0x20000, 6, 11), 0);
+	assert_int_equal(in_kernel(w, 100).generation, 11);
+	/* Read without a report: what was known of a generation still is. */
+	assert_int_equal(scan_made_up(w, 100, 0x20000, 7, 0), 0);
+	assert_int_equal(in_kernel(w, 100).generation, 11);
+}
+
+/* What BPF notes in a run makes it no other one. */
+static void test_seen_is_no_change(void **state)
+{
+	struct world *w = *state;
+	struct process *p = add(w, 100, 0);
+	struct mapping_run *run;
+
+	assert_int_equal(scan_made_up(w, 100, 0x10000, 5, 0), 0);
+	run = p->run;
+	sampler__mappings(w->sampler)[run->first + 2].seen = 77;
+	assert_int_equal(scan_made_up(w, 100, 0x10000, 5, 0), 0);
+	assert_ptr_equal(p->run, run);
 }
 
 static void test_exec(void **state)
@@ -293,7 +308,7 @@ static void test_exec(void **state)
 	process_table__exec(w->table, p);
 	assert_null(p->run);
 	assert_int_equal(in_kernel(w, 100).mappings, 0);
-	assert_int_equal(in_kernel(w, 100).exec_pages, 0);
+	assert_int_equal(in_kernel(w, 100).generation, 0);
 	assert_int_equal(in_kernel(w, 100).slot, 7);
 	assert_int_equal(scan_made_up(w, 100, 0x10000, 5, 0), 0);
 	assert_int_equal((uint32_t)in_kernel(w, 100).mappings, 5);
@@ -355,7 +370,7 @@ static void test_many_mappings(void **state)
 	assert_int_equal(n, SO_MAX_PROCESS_MAPPINGS);
 	assert_int_equal(m[0].start, 0x10000);
 	assert_int_equal(m[n - 1].start, 0x10000 + (n - 1) * 2 * PAGE);
-	assert_int_equal(in_kernel(w, 100).exec_pages, SO_MAX_PROCESS_MAPPINGS + 100);
+	assert_true(in_kernel(w, 100).flags & SO_PROCESS_CUT);
 }
 
 /* When the array of all mappings is full, a process keeps what it had, and its children still find it. */
@@ -396,7 +411,7 @@ static void test_scan_of_removed(void **state)
 static void test_scan_of_nobody(void **state)
 {
 	struct world *w = *state;
-	struct process_scan scan = { .reported_pages = 3 };
+	struct process_scan scan = { .generation = 3 };
 	pid_t pid = fork();
 
 	if (!pid)
@@ -404,7 +419,7 @@ static void test_scan_of_nobody(void **state)
 	assert_int_equal(waitid(P_PID, pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT), 0);
 	add(w, pid, 0);
 	assert_int_equal(process_scan__read(&scan, pid), -ESRCH); /* a zombie has no mappings */
-	assert_int_equal(scan.reported_pages, 3);
+	assert_int_equal(scan.generation, 3);
 	waitpid(pid, NULL, 0);
 	assert_int_equal(process_scan__read(&scan, pid), -ESRCH);
 	process_scan__release(&scan);
@@ -480,19 +495,16 @@ static void test_change(void **state)
 {
 	struct world *w = *state;
 	uint32_t before, with, after;
-	uint64_t pages;
 	void *code;
 
 	add(w, getpid(), 0);
 	assert_int_equal(scan_real(w, getpid(), 0), 0);
 	pieces(w, getpid(), &before);
-	pages = in_kernel(w, getpid()).exec_pages;
 	code = mmap(NULL, 3 * PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(code, MAP_FAILED);
 	assert_int_equal(scan_real(w, getpid(), 0), 0);
 	pieces(w, getpid(), &with);
 	assert_int_equal(with, before + 1);
-	assert_int_equal(in_kernel(w, getpid()).exec_pages, pages + 3);
 	munmap(code, 3 * PAGE);
 	assert_int_equal(scan_real(w, getpid(), 0), 0);
 	pieces(w, getpid(), &after);
@@ -503,8 +515,7 @@ static void test_change(void **state)
 static void test_learned_code_changes(void **state)
 {
 	struct world *w = *state;
-	uint8_t *code =
-		mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *code = mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct effect_row row = { .address = 16,
 				  .length = 32,
 				  .rule = { .cfa_kind = SO_CFA_REG, .cfa_reg = SO_REG_RSP, .cfa_off = 24 } };
@@ -600,8 +611,7 @@ static const struct so_mapping *piece_at(struct world *w, const void *code)
 static void test_learned_code_changes_in_part(void **state)
 {
 	struct world *w = *state;
-	uint8_t *code =
-		mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *code = mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct process *p = add(w, getpid(), 0);
 	struct learned_mapping *learned;
 
@@ -610,14 +620,11 @@ static void test_learned_code_changes_in_part(void **state)
 	learned = process__learned(p, (uintptr_t)code, (uintptr_t)code + PAGE);
 	assert_non_null(learned);
 	for (uint32_t i = 0; i < 3; i++) {
-		const struct so_unwind_rule rule = { .cfa_kind = SO_CFA_REG,
-						     .cfa_reg = SO_REG_RSP,
-						     .cfa_off = 24 };
+		const struct so_unwind_rule rule = { .cfa_kind = SO_CFA_REG, .cfa_reg = SO_REG_RSP, .cfa_off = 24 };
 		struct effect_row row[] = { { .address = 64 * i, .length = 8, .rule = rule },
 					    { .address = 64 * i + 8, .length = 8, .rule = rule } };
 
-		assert_int_equal(
-			learned_code__add(&learned->code, &(struct effect_rows){ .rows = row, .n = 2 }), 0);
+		assert_int_equal(learned_code__add(&learned->code, &(struct effect_rows){ .rows = row, .n = 2 }), 0);
 	}
 	assert_int_equal(process_table__publish_learned(w->table, p, learned), 0);
 	assert_false(process_table__code_changed(w->table, p));
@@ -679,7 +686,6 @@ static void test_learning_goes_on(void **state)
 		p->forgotten_ns = clock__now_ns() - (round == 2 ? PROCESS_FORGOTTEN_NS : 0);
 		assert_int_equal(process__learns_again(p), round == 2);
 		assert_false(process__learns_again(p));
-		p->kernel.exec_pages = 0;
 		assert_int_equal(scan_real(w, getpid(), 0), 0);
 		assert_int_equal(!!(piece_at(w, code)->flags & SO_MAPPING_LEARN), round != 1);
 		all = pieces(w, getpid(), &n);
@@ -760,8 +766,7 @@ static uint32_t index_of(struct world *w, const void *code)
 static void test_learned_code_is_given_back(void **state)
 {
 	struct world *w = *state;
-	uint8_t *code =
-		mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *code = mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct effect_row row = { .address = 16,
 				  .length = 8,
 				  .rule = { .cfa_kind = SO_CFA_REG, .cfa_reg = SO_REG_RSP, .cfa_off = 24 } };
@@ -809,7 +814,8 @@ int main(void)
 		TEST(each),
 		TEST(scan_made_up),
 		TEST(unchanged_run),
-		TEST(reported_pages),
+		TEST(reported_generation),
+		TEST(seen_is_no_change),
 		TEST(exec),
 		TEST(fork),
 		TEST(fork_before_scan),

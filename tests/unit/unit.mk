@@ -27,6 +27,7 @@ test_http_server_WITH    := $(HTTP_PROBE)
 test_http_token_WITH     := $(HTTP_PROBE)
 test_learned_code_WITH   := $(FAKE_SAMPLER)
 test_match_scan_WITH     := $(FAKE_ENGINE)
+test_past_mappings_WITH  := $(FAKE_SAMPLER)
 test_process_table_WITH  := $(FAKE_SAMPLER)
 test_profile_export_WITH := $(FAKE_SAMPLER)
 test_python_golden_WITH  := $(BUILD)/tests/golden/python/recording.o
