@@ -358,13 +358,6 @@ static __always_inline int uw_cut_stale(struct so_unwind *u)
 	return uw_cut(u, SO_TRUNC_MAPS_PENDING);
 }
 
-/* Where no mapping is known. Whoever can unwind it elsewhere asks whether there is one by now (uw_is_stale). */
-static __always_inline int uw_cut_unmapped(struct so_unwind *u, __u64 address, enum so_truncation cause)
-{
-	u->missing = address;
-	return uw_cut(u, cause);
-}
-
 /* After a walk: whether it was cut because the mappings are not those that were read. */
 static __always_inline bool uw_is_stale(struct so_unwind *u)
 {
@@ -511,7 +504,7 @@ static __always_inline __u64 uw_sender_sp(struct so_unwind *u, __u64 bp)
 UW_RARE int uw_frame_pointer(struct so_unwind *u)
 {
 	const struct so_mapping *m;
-	__u64 bp = u->bp, next_bp, ra, found;
+	__u64 bp = u->bp, next_bp, ra;
 
 	if (uw_is_sigreturn(u->pc))
 		return uw_signal(u);
@@ -525,14 +518,15 @@ UW_RARE int uw_frame_pointer(struct so_unwind *u)
 		return uw_cut(u, SO_TRUNC_NO_RULES);
 	if (!ra)
 		return uw_cut(u, SO_TRUNC_FP_ROOT);
-	found = ra;
 	m = uw_find_mapping(u, ra - 1);
 	if (!m) {
+		u->missing = ra - 1;
 		ra = UW_TRUE_RETURN(bp + 8);
 		m = ra ? uw_find_mapping(u, ra - 1) : NULL;
 	}
 	if (!m)
-		return uw_cut_unmapped(u, found - 1, SO_TRUNC_NO_RULES);
+		return uw_cut(u, SO_TRUNC_NO_RULES);
+	u->missing = 0;
 	u->flags |= SO_STACK_FRAME_POINTER;
 	/* What is found by a wrong one is doubted there. */
 	u->sp = m->flags & SO_MAPPING_WRITABLE ? uw_sender_sp(u, bp) : bp + 16;
@@ -886,9 +880,11 @@ UW_RARE enum uw_found uw_look_up(struct so_unwind *u, __u64 at)
 	 * innermost frame, and in code that belongs to no file, a rule that is wrong may find such a word.
 	 */
 	bool is_begin = !u->pc && !u->exact && u->n > 1 && !u->no_file && !(u->sp & 15);
-	__u64 vaddr, frame, found = at;
+	__u64 vaddr, frame;
 	__u32 id;
 
+	if (!m)
+		u->missing = at;
 	if (!m && !u->exact) {
 		u->pc = UW_TRUE_RETURN(u->sp - 8);
 		at = u->pc - 1;
@@ -904,8 +900,9 @@ UW_RARE enum uw_found uw_look_up(struct so_unwind *u, __u64 at)
 			uw_push(u, SO_FRAME(0, at));
 		if (is_begin)
 			return uw_cut(u, SO_TRUNC_NONE);
-		return uw_cut_unmapped(u, found, SO_TRUNC_NO_MAPPING);
+		return uw_cut(u, SO_TRUNC_NO_MAPPING);
 	}
+	u->missing = 0;
 	vaddr = at - m->bias;
 	frame = m->file ? SO_FRAME(m->file, vaddr) : SO_FRAME(0, at);
 	uw_push(u, frame);

@@ -20,7 +20,6 @@
 
 #include "daemon/memory/memory_series.h"
 #include "daemon/memory/resident_pages.h"
-#include "daemon/os/exec_pages.h"
 #include "daemon/os/proc_file.h"
 #include "daemon/os/proc_info.h"
 #include "daemon/os/proc_maps.h"
@@ -138,7 +137,6 @@ static void test_maps(void **state)
 	fd = proc_maps__open_file(pid, map);
 	assert_true(fd >= 0);
 	close(fd);
-	assert_true(exec_pages__read(pid) > 0);
 }
 
 static void test_texts(void **state)

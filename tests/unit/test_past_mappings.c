@@ -69,7 +69,7 @@ static void reported(struct world *w, uint64_t time_ns, struct proc_map map)
 static void scan(struct world *w, uint64_t read_ns, const struct proc_map *maps, size_t n)
 {
 	_cleanup_(process_scan) struct process_scan scan = {
-		.tgid = 100, .reader = 100, .read_ns = read_ns, .was_read_ns = read_ns + 10
+		.tgid = 100, .read_ns = read_ns, .was_read_ns = read_ns + 10
 	};
 
 	scan.maps.maps = calloc(n + 1, sizeof(*maps));

@@ -3,8 +3,8 @@
 
 WORKLOAD_DIR    := $(BUILD)/workloads
 WORKLOAD_CFLAGS := -O2 -fomit-frame-pointer -Wall -Wextra -Werror -D_GNU_SOURCE
-WORKLOAD_C      := split clock deep signals realign plt_heavy vfork threads forker burst execer dlopener jitter coroutines unmapper switcher sleeper stuck resonant fuse_hang steps alloc_count lazy_stack text_copy probed leader_exits
-WORKLOADS       := $(addprefix $(WORKLOAD_DIR)/,$(WORKLOAD_C) torch/libc10.so torch_old/libc10.so not_python cpp_sim cpp_lines mem_grow plugin.so libtiny.so alloc_pool.so py_states.so alloc_count-static \
+WORKLOAD_C      := split clock deep signals realign plt_heavy vfork threads forker burst execer dlopener jitter coroutines unmapper switcher sleeper stuck resonant fuse_hang steps alloc_count lazy_stack text_copy probed leader_exits late_code reloader
+WORKLOADS       := $(addprefix $(WORKLOAD_DIR)/,$(WORKLOAD_C) torch/libc10.so torch_old/libc10.so not_python cpp_sim cpp_lines mem_grow plugin.so libtiny.so alloc_pool.so py_states.so alloc_count-static reload_a.so reload_b.so \
 	split-static split-nopie split-stripped deep-static deep-stripped threads-static cpp_sim-stripped text_copy-static text_copy-nopie)
 RUSTC           := $(firstword $(wildcard /usr/bin/rustc) $(shell command -v rustc 2>/dev/null))
 ifneq ($(RUSTC),)
@@ -42,6 +42,13 @@ $(WORKLOAD_DIR)/alloc_count-static: tests/workloads/alloc_count.c
 $(WORKLOAD_DIR)/plugin.so: tests/workloads/plugin.c $(WORKLOAD_HDRS)
 	@mkdir -p $(@D)
 	$(Q)gcc $(WORKLOAD_CFLAGS) -fPIC -shared -o $@ $<
+
+# Alike but for the name and the size of a frame.
+$(WORKLOAD_DIR)/reload_a.so: RELOADED := -DLETTER=a -DFRAME_WORDS=8
+$(WORKLOAD_DIR)/reload_b.so: RELOADED := -DLETTER=b -DFRAME_WORDS=400
+$(WORKLOAD_DIR)/reload_a.so $(WORKLOAD_DIR)/reload_b.so: tests/workloads/reloaded.c $(WORKLOAD_HDRS)
+	@mkdir -p $(@D)
+	$(Q)gcc $(WORKLOAD_CFLAGS) $(RELOADED) -fPIC -shared -o $@ $<
 
 $(WORKLOAD_DIR)/cpp_sim: tests/workloads/cpp_sim.cpp $(WORKLOAD_HDRS)
 	@mkdir -p $(@D)
