@@ -446,7 +446,7 @@ class Recording:
 def enters_handler(stack):
     """The stack is cut just outside of the one frame below a libgcc function that is about to enter a handler."""
     at = next((i for i, frame in enumerate(stack) if frame.startswith("[truncated:")), len(stack))
-    return stack[at + 2 : at + 3] in (["_Unwind_RaiseException"], ["_Unwind_Resume"], ["_Unwind_ForcedUnwind"])
+    return stack[at + 2 : at + 3] in (("_Unwind_RaiseException",), ("_Unwind_Resume",), ("_Unwind_ForcedUnwind",))
 
 
 # What two seconds show, one mostly does.

@@ -280,11 +280,12 @@ def test_thread_names(version):
         assert f"/{tid}_({name.replace(' ', '_').replace(';', ':')});" in folded, (name, folded)
         assert f"/{tid} ({name.replace(';', ':')})" in shown, (name, shown)
     threads = json.loads(daemon.client("dump", "--json", "-p", str(target.pid)).stdout)
-    assert {(t["tid"], t["thread"]) for t in threads} == {*names.items(), (target.pid, "MainThread")}, threads
+    shown = {*names.items(), (target.pid, "MainThread")}
+    assert {(t["tid"], t["thread"]) for t in threads} == shown, threads
     text = daemon.client("dump", "-p", str(target.pid)).stdout
     heads = re.findall(r"^Thread (\d+) .*: \S+.* \((.*)\)$", text, re.MULTILINE)
     # Threads with equal stacks have one head.
-    assert "größe; 12" in dict(heads).values() and {(int(tid), name) for tid, name in heads} <= wanted, text
+    assert "größe; 12" in dict(heads).values() and {(int(tid), name) for tid, name in heads} <= shown, text
 
 
 def check_generations(recording):
