@@ -410,7 +410,7 @@ static void a_process_with_its_children(void **state)
 	got = dump(f, "dump -p %d", getpid());
 	snprintf(expected, sizeof(expected), "Process %d: ", getpid());
 	assert_memory_equal(got->out, expected, strlen(expected));
-	assert_null(strstr(got->out, "idle"));
+	assert_null(strstr(got->out, "idle -c read x"));
 	waitpid(gone, NULL, 0);
 }
 
