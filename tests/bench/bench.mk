@@ -16,7 +16,7 @@ memray:
 	tests/pythons/fetch $(BENCH_DIR) memray
 
 .PHONY: bench
-bench: all workloads $(BENCH_DIR)/depth $(BENCH_DIR)/depth-fp $(BENCH_DIR)/progress $(BENCH_DIR)/mallocs $(BENCH_DIR)/new_pages $(BENCH_DIR)/switches $(BENCH_DIR)/table_time $(BENCH_DIR)/lines $(BENCH_DIR)/store $(BENCH_DIR)/categories
+bench: all workloads $(BENCH_DIR)/depth $(BENCH_DIR)/depth-fp $(BENCH_DIR)/progress $(BENCH_DIR)/mallocs $(BENCH_DIR)/new_pages $(BENCH_DIR)/mappings $(BENCH_DIR)/switches $(BENCH_DIR)/table_time $(BENCH_DIR)/lines $(BENCH_DIR)/store $(BENCH_DIR)/categories
 	@STAKEOUT_BUILD=$(BUILD) tests/bench/run.py $(BENCH)
 
 .PHONY: bench-check
@@ -31,7 +31,7 @@ $(BENCH_DIR)/depth-fp: tests/bench/depth.c tests/workloads/work.h
 	@mkdir -p $(@D)
 	$(Q)gcc -std=gnu11 $(WORKLOAD_CFLAGS) -fno-omit-frame-pointer -I. -o $@ $<
 
-$(BENCH_DIR)/new_pages: tests/bench/new_pages.c tests/bench/counted.h
+$(BENCH_DIR)/new_pages $(BENCH_DIR)/mappings: $(BENCH_DIR)/%: tests/bench/%.c tests/bench/counted.h
 	@mkdir -p $(@D)
 	$(Q)gcc -std=gnu11 $(WORKLOAD_CFLAGS) -I. -o $@ $<
 

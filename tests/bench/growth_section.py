@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The sections of `make bench` for `stakeout memory`: what a program loses under it, and under memray."""
+"""The sections of `make bench` that measure a program's CPU time for a unit of work: under `stakeout memory`, under memray, and
+under a recording of a program that changes its mappings all the time."""
 import contextlib
 import os
 import statistics
@@ -10,16 +11,17 @@ import targets
 from tools import Absent
 
 HZ = 19  # as the command samples beside it
+RECORD_HZ = 99
 HERE = os.path.dirname(os.path.abspath(__file__))
-TOOLS = {"memory": "stakeout memory", "allocations": "stakeout memory --allocations"}
+TOOLS = {"memory": "stakeout memory", "allocations": "stakeout memory --allocations", "kernel": "stakeout record"}
 HEAD = ["program", "tool", "costs more, %", "pairs", "load", "units a CPU second"]
 
 
 @contextlib.contextmanager
 def looked_at(daemon, pid, what):
-    """What `stakeout memory` asks the daemon for, once it samples. what: "memory" or "allocations"."""
+    """What `stakeout memory` asks the daemon for, once it samples. what: "memory" or "allocations"; "kernel": a recording."""
     path = "/v1/targets"
-    asked = {"pid": pid, "rate_hz": HZ, "duration_s": 3600, what: True}
+    asked = {"pid": pid, "rate_hz": RECORD_HZ if what == "kernel" else HZ, "duration_s": 3600, what: True}
     look = daemon.request("POST", path, asked, expect=201)["id"]
     path += f"/{look}"
     try:
@@ -104,6 +106,23 @@ def allocations(report, quick):
     report.table(HEAD, rows)
 
 
+def mappings(report, quick):
+    pairs = 10 if quick else 60
+    report.section(
+        "mappings",
+        f"how much more CPU time 50 us of work cost in a recording at {RECORD_HZ} Hz, %: median [95 % interval]",
+        f"Pairs of {paired_cpu.PART_S} s of the program's CPU time, with and without, in random order. The program maps and unmaps",
+        "a page 20,000 times a second of its CPU time; 'none': it computes alone.",
+    )
+    daemon = harness.Daemon("--no-cache")
+    rows = [
+        under_stakeout(name, [targets.built("mappings"), kind], pairs, daemon, "kernel")
+        for name, kind in (("none", "none"), ("anonymous memory", "data"), ("executable pages of a file", "code"))
+    ]
+    daemon.stop()
+    report.table(HEAD, rows)
+
+
 def under_memray(name, tool, python, script, options, pairs):
     """memray cannot be taken away again: each half of a pair is a process of its own."""
 
@@ -137,4 +156,4 @@ def memray(report, quick):
     report.table(HEAD, rows)
 
 
-SECTIONS = {"memory-growth": growth, "allocations": allocations, "memray": memray}
+SECTIONS = {"mappings": mappings, "memory-growth": growth, "allocations": allocations, "memray": memray}

@@ -91,7 +91,8 @@ def test_library_renamed_to_the_path_of_another():
     path = os.path.join(where, "plugin.so")
     shutil.copy(paths[0], path)
     reloads = Reloads((path, path), 120, 6, 14)
-    for i in range(1, 12):
+    # The last one is there for some more loads: what is loaded once, just before the end, may be gone when it is to be read.
+    for i in range(1, 7):
         shutil.copy(paths[i % 2], path + ".new")
         os.rename(path + ".new", path)
         time.sleep(0.15)

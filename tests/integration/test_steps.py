@@ -24,6 +24,7 @@ from harness import (
     start,
     temporary_dir,
     timeout,
+    uses,
     wait_until,
 )
 from pprof_message import Message
@@ -180,11 +181,13 @@ def check_python_steps(version):
 
 
 @timeout(120)
+@uses("watchpoints")  # of which a CPU has four
 def test_steps_of_python():
     check_python_steps("system")
 
 
 @timeout(120)
+@uses("watchpoints")  # of which a CPU has four
 def test_steps_of_python_3_10():
     """Before 3.11 the instructions are a bytes object of their own."""
     check_python_steps("3.10")
@@ -192,35 +195,41 @@ def test_steps_of_python_3_10():
 
 @long
 @timeout(120)
+@uses("watchpoints")  # of which a CPU has four
 def test_steps_of_python_3_8():
     check_python_steps("3.8")
 
 
 @long
 @timeout(120)
+@uses("watchpoints")  # of which a CPU has four
 def test_steps_of_python_3_9():
     check_python_steps("3.9")
 
 
 @long
 @timeout(120)
+@uses("watchpoints")  # of which a CPU has four
 def test_steps_of_python_3_12():
     check_python_steps("3.12")
 
 
 @long
 @timeout(120)
+@uses("watchpoints")  # of which a CPU has four
 def test_steps_of_python_3_13():
     check_python_steps("3.13")
 
 
 @long
 @timeout(120)
+@uses("watchpoints")  # of which a CPU has four
 def test_steps_of_python_3_15():
     check_python_steps("3.15")
 
 
 @timeout(120)
+@uses("watchpoints")  # of which a CPU has four
 def test_steps_of_python_3_14():
     check_python_steps("3.14")
 
@@ -266,6 +275,7 @@ def test_by_samples():
 
 
 @timeout(120)
+@uses("watchpoints")  # of which a CPU has four
 def test_episodes():
     """How many steps lie between two resets: by watchpoint where it fires, and of a file the resets by samples."""
     target = Target([test_python.interpreter("system"), script("py_episodes.py"), "30"], stdin=subprocess.PIPE)
@@ -297,6 +307,7 @@ def test_episodes():
 
 
 @timeout(120)
+@uses("watchpoints")  # of which a CPU has four
 def test_episodes_that_are_counted():
     """In Python, each reset by a watchpoint of its own, and how often another function is called."""
     target = Target([test_python.interpreter("system"), script("py_episodes.py"), "30"], stdin=subprocess.PIPE)
@@ -497,17 +508,19 @@ def test_a_step_that_does_not_end():
     target.process.stdin.write(b"x")
     target.process.stdin.flush()
     client = spawn(
-        [STAKEOUT, "record", "-p", target.pid, "--timeline", "--wall", "--step", "training_step", "-d", "4", "-o", path],
+        [STAKEOUT, "record", "-p", target.pid, "--timeline", "--wall", "--step", "training_step", "-d", "6", "-o", path],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(2)
+    time.sleep(4)
     os.kill(target.pid, signal.SIGSTOP)
     _, err = client.communicate(timeout=60)
     os.kill(target.pid, signal.SIGCONT)
     assert client.returncode == 0, err
-    said = json.loads(run([STAKEOUT, "steps", path, "--json"]).stdout)
+    answer = run([STAKEOUT, "steps", path, "--json"])
+    assert answer.returncode == 0, answer.stderr
+    said = json.loads(answer.stdout)
     slow = said["slowest"][0]
     assert not slow["whole"] and slow["step"] == said["steps"] and slow["ns"] > 1e9 > said["max_ns"], slow
     assert "stopped in " in slow["longer_by"][0]["what"], slow
@@ -557,6 +570,7 @@ def test_what_is_no_step():
 
 
 @timeout(120)
+@uses("watchpoints")  # of which a CPU has four
 def test_cuda_calls_a_step():
     """Of a training on the stand-in libraries: each of its steps makes the same calls."""
     need_watchpoints()

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 from cuda_targets import Watch, go, python_program
-from harness import STAKEOUT, Daemon, run, spawn, start_script, temporary_dir, timeout, workload
+from harness import STAKEOUT, Daemon, run, spawn, start_script, temporary_dir, timeout, uses, workload
 from pprof_message import Message
 from test_steps import need_watchpoints, program, steps_of
 from trace_file import cuda_flows, slices_of, trace_events
@@ -101,6 +101,7 @@ def test_gpus_in_the_time_line():
 
 
 @timeout(120)
+@uses("watchpoints")  # of which a CPU has four
 def test_cuda_calls_in_the_time_line():
     """Each wait for the device, once a step, with its own time; and what a daemon's recorder has of them."""
     need_watchpoints()
