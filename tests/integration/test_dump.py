@@ -86,8 +86,10 @@ def test_many_native_threads():
     wait_until(lambda: len(os.listdir(f"/proc/{target.pid}/task")) >= 51, "50 threads")
     threads = threads_of(target.pid)
     assert set(threads) == {int(tid) for tid in os.listdir(f"/proc/{target.pid}/task")}
-    whole = [t for t in threads.values() if re.search("_start|clone", functions(t)[-1])]  # the others moved
-    assert len(whole) >= len(threads) - 2, [functions(t)[-3:] for t in threads.values()]
+    whole = [t for t in threads.values() if re.search("_start|clone", functions(t)[-1])]
+    moved = [t for t in threads.values() if functions(t) == ["[moved]"]]
+    # Those that ran while they were read have moved: two on an idle machine, more where the dump waits for a CPU itself.
+    assert len(whole) + len(moved) == len(threads) and len(whole) > len(threads) / 2, [functions(t)[-3:] for t in threads.values()]
 
 
 def test_sleeping_program():

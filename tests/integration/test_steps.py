@@ -465,7 +465,8 @@ def test_until_a_step_is_slow():
     message = Message(slow)
     # What led to it, what there was of it when it was seen, and a second.
     assert 4.4e9 < message.duration_ns < (4.5 + stopped_s) * 1e9, (message.duration_ns, stopped_s)
-    assert said["slowest"][0]["begin_ns"] > 2.8e9, said["slowest"][0]
+    # The three seconds are counted back from when the daemon saw it, which a busy machine delays.
+    assert said["slowest"][0]["begin_ns"] > 2e9, said["slowest"][0]
     strange = [(s.labels, s.values) for s in message.samples if not 0 < s.labels["time_ns"] <= message.duration_ns]
     assert not strange, (strange, message.duration_ns)
 

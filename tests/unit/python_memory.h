@@ -14,7 +14,15 @@
 /* context: a pid_t. */
 static inline bool python_memory__read(void *context, uint64_t address, void *to, size_t bytes)
 {
-	return process_memory__read(*(const pid_t *)context, address, to, bytes) == bytes;
+	static struct process_memory reader; /* kept, as what is read changes meanwhile */
+	pid_t pid = *(const pid_t *)context;
+
+	if (reader.pid != pid) {
+		if (reader.pid)
+			process_memory__end(&reader);
+		reader = process_memory__of(pid);
+	}
+	return process_memory__get(&reader, address, to, bytes) == bytes;
 }
 
 struct python_found {
