@@ -12,6 +12,9 @@
 /* Where the sampler's arrays are in the map of its globals. */
 const volatile __u32 mappings_at = 0;
 const volatile __u32 pythons_at = 0;
+/* Older kernels' verifiers find the walk too complex with it (6.1: beyond a million instructions of CUDA's program). */
+const volatile bool checks_mappings = true;
+const volatile bool searches_states = true; /* likewise */
 
 struct so_mapping no_mapping;
 
@@ -41,6 +44,8 @@ static __always_inline const struct so_mapping *uw_mapping(__u32 i)
 
 static __always_inline struct so_frame_cache *uw_cache(__u32 cpu);
 
+#define UW_CHECKS      checks_mappings
+#define PY_SEARCHES    searches_states
 #define UW_FS_BASE()   (bpf_get_current_task_btf()->thread.fsbase)
 #define UW_SEARCH      __noinline
 #define UW_CACHE_SHIFT 10
@@ -93,7 +98,8 @@ static __always_inline void walk_native(struct walk_buffer *b, const struct so_p
 {
 	struct walk walk = { .b = b };
 
-	check_mappings(&b->u, process);
+	if (checks_mappings)
+		check_mappings(&b->u, process);
 	bpf_loop(SO_MAX_USER_FRAMES + 1, walk_step, &walk, 0);
 }
 

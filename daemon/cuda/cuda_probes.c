@@ -74,7 +74,8 @@ static int set_kind(struct cuda_bpf *skel, enum cuda_probe_kind kind)
 	return ret;
 }
 
-static int load(const struct sampler_shared *shared, enum cuda_probe_kind kind, struct cuda_bpf **out)
+static int load_with(const struct sampler_shared *shared, enum cuda_probe_kind kind, bool checks_mappings,
+		     struct cuda_bpf **out)
 {
 	struct cuda_bpf *skel = cuda_bpf__open();
 	uint32_t buffers = (uint32_t)libbpf_num_possible_cpus() * SO_CUDA_STACKS_A_CPU;
@@ -86,6 +87,8 @@ static int load(const struct sampler_shared *shared, enum cuda_probe_kind kind, 
 	skel->rodata->pythons_at = shared->pythons_at;
 	skel->rodata->have_loop = shared->have_loop;
 	skel->rodata->perf_events = kind == CUDA_PROBE_PERF;
+	skel->rodata->checks_mappings = checks_mappings;
+	skel->rodata->searches_states = checks_mappings;
 	ret = set_kind(skel, kind);
 	ret = ret ?: bpf_map__set_max_entries(skel->maps.cuda_buffers, buffers);
 	ret = ret ?: sampler__share(shared, skel->obj, buffers);
@@ -96,6 +99,14 @@ static int load(const struct sampler_shared *shared, enum cuda_probe_kind kind, 
 	}
 	*out = skel;
 	return 0;
+}
+
+/* Without the check of mappings where a verifier finds it too complex: a replaced one is known at the next scan. */
+static int load(const struct sampler_shared *shared, enum cuda_probe_kind kind, struct cuda_bpf **out)
+{
+	int ret = load_with(shared, kind, true, out);
+
+	return ret == -E2BIG ? load_with(shared, kind, false, out) : ret;
 }
 
 static bool is_supported(enum cuda_probe_kind kind)

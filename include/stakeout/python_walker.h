@@ -22,6 +22,10 @@
 #include "stakeout/sampler_abi.h"
 
 /* Thread states of a thread whose frames are taken. */
+/* Whether a thread's other thread states are looked for. */
+#ifndef PY_SEARCHES
+#define PY_SEARCHES true
+#endif
 #define PY_MAX_CHAINS 8
 /* Interpreters and thread states that are looked at to find them. */
 #define PY_MAX_VISITS 128
@@ -339,7 +343,7 @@ static __always_inline int py_begin(struct so_python_walk *w, const struct so_py
 		return py_end(w, SO_PYTHON_STATE_NO_THREAD);
 	if (!w->thread)
 		return py_end(w, SO_PYTHON_STATE_NONE);
-	several = py_may_have_several(w, p, place);
+	several = PY_SEARCHES && py_may_have_several(w, p, place);
 	if (!py_is_own(w, p, several))
 		return py_end(w, SO_PYTHON_STATE_NO_THREAD);
 	w->own = w->thread;
@@ -540,9 +544,9 @@ static __always_inline int py_step(struct so_python_walk *w, const struct so_pyt
 	bool left;
 	__u64 code, back;
 
-	if (w->searching)
+	if (PY_SEARCHES && w->searching)
 		return py_search(w, p);
-	if (w->choosing)
+	if (PY_SEARCHES && w->choosing)
 		return py_choose(w, p);
 	if (!w->frame) {
 		if (py_is_unwritten(w))
@@ -572,7 +576,7 @@ static __always_inline int py_step(struct so_python_walk *w, const struct so_pyt
 		       (p->entry == SO_PYTHON_ENTRY_FLAG && py_byte(w, p->frame_entry));
 	}
 	w->frame = back;
-	if (w->n_chains && (left || !back))
+	if (PY_SEARCHES && w->n_chains && (left || !back))
 		py_leave_call(w, p, back);
 	return 0;
 }

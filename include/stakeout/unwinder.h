@@ -30,6 +30,7 @@
  *   UW_FS_BASE()                                           the thread's fs base; 0: not known. 0 by default
  *   UW_MAPPED(at)                                              what is mapped at an address now: so_mapping.id with
  *                                                              SO_MAPPED_EXEC; 0: nothing. 0 by default
+ *   UW_CHECKS                                                  whether mappings are checked at all; true by default
  *   UW_SEARCH                                                  storage class of the two searches: in BPF they are
  *                                                              global functions, which the verifier checks once
  */
@@ -52,6 +53,10 @@
 
 #ifndef UW_MAPPED
 #define UW_MAPPED(at) 0
+#endif
+
+#ifndef UW_CHECKS
+#define UW_CHECKS true
 #endif
 
 /*
@@ -361,7 +366,7 @@ static __always_inline int uw_cut_stale(struct so_unwind *u)
 /* After a walk: whether it was cut because the mappings are not those that were read. */
 static __always_inline bool uw_is_stale(struct so_unwind *u)
 {
-	if (u->missing && u->check & UW_CHECK_MISSING && UW_MAPPED(u->missing) & SO_MAPPED_EXEC)
+	if (UW_CHECKS && u->missing && u->check & UW_CHECK_MISSING && UW_MAPPED(u->missing) & SO_MAPPED_EXEC)
 		uw_cut_stale(u);
 	return u->stale;
 }
@@ -939,7 +944,7 @@ static __always_inline int uw_step(struct so_unwind *u)
 
 	if (u->n >= SO_MAX_USER_FRAMES)
 		return uw_cut(u, SO_TRUNC_DEPTH);
-	if (u->check & UW_CHECK_KNOWN && !uw_confirm(u, at))
+	if (UW_CHECKS && u->check & UW_CHECK_KNOWN && !uw_confirm(u, at))
 		return uw_cut_stale(u);
 	cached = u->foreign ? NULL : uw_find_cached(u, at);
 	if (cached) {
