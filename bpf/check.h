@@ -6,8 +6,8 @@
 #include "bpf/target_maps.h"
 
 /*
- * After uw_start(). Returns the generation of the current process's mappings; 0: see mappings_generation(). A function of
- * its own, as stack is short.
+ * After uw_start(). Returns the generation of the current process's mappings; 0: see mappings_generation(). A function
+ * of its own, as stack is short.
  */
 static __noinline __u64 check_mappings(struct so_unwind *u, const struct so_process *process)
 {

@@ -2,7 +2,7 @@
 /*
  * What the current process has mapped at an address now, for who cannot take its lock: the tree of its mappings is read
  * as it stands. While another thread changes it, a lookup may find nothing or something else, never memory that is not
- * the kernel's to read (bpf_probe_read_kernel); whoever asks expects one answer, and any other only means more work.
+ * the kernel's to read (bpf_probe_read_kernel); the caller compares it with one expected value, and any other only costs more work.
  *
  * The tree is a maple tree since 6.1 (include/linux/maple_tree.h), and a red-black tree before.
  */
@@ -123,7 +123,9 @@ static __always_inline __u64 mappings_generation(struct mm_struct *mm)
 	return so_mix((__u64)mm, seq) | 1;
 }
 
-/* Kinds of a maple tree's nodes. Behind the parent come the pivots, the slots, and where the last slot in use is noted. */
+/*
+ * Kinds of a maple tree's nodes. Behind the parent come the pivots, the slots, and where the last slot in use is noted.
+ */
 enum {
 	MAPLE_LEAF_64 = 1,
 	MAPLE_RANGE_64,
@@ -151,8 +153,8 @@ static __always_inline __u32 maple_end(__u64 node, __u32 kind)
 }
 
 /*
- * The entry of the node's slot that holds the address: the first one whose pivot is not below it, or the last one in use,
- * which may have no pivot. A function of its own, so that it is verified once.
+ * The entry of the node's slot that holds the address: the first one whose pivot is not below it, or the last one in
+ * use, which may have no pivot. A function of its own, so that it is verified once.
  */
 __noinline __u64 maple_slot(__u64 node, __u32 kind, __u64 at)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A program's own place while a uprobe, stakeout's or another tool's, is being handled:
- * - A one-byte breakpoint replaces the probed instruction. Until the kernel's handler runs, the saved address is that of
- *   the next byte.
- * - Most instructions are then single-stepped as copies in a page of the process ([uprobes] in /proc/PID/maps). Registers
- *   are unchanged, except that an instruction with a rip-relative operand has its base address in rsi, rdi or rbx.
+ * - A one-byte breakpoint replaces the probed instruction. Until the kernel's handler runs, the saved address is that
+ *   of the next byte.
+ * - Most instructions are then single-stepped as copies in a page of the process ([uprobes] in /proc/PID/maps).
+ *   Registers are unchanged, except that an instruction with a rip-relative operand has its base address in rsi, rdi or
+ *   rbx.
  * - A function with a return probe returns to the start of that page.
  */
 #ifndef STAKEOUT_BPF_PROBED_H
@@ -20,8 +21,9 @@
 #define BREAKPOINT_BYTE         0xcc
 
 /*
- * Replaces an address in that page, and the stack pointer, by the program's own: those at the probed instruction, or those
- * in the caller after a probed return. utask: the task's, not NULL. Returns whether there was something to replace.
+ * Replaces an address in that page, and the stack pointer, by the program's own: those at the probed instruction, or
+ * those in the caller after a probed return. utask: the task's, not NULL. Returns whether there was something to
+ * replace.
  */
 static __attribute__((noinline, unused)) bool leave_probe_page(struct task_struct *task, struct uprobe_task *utask,
 							       __u64 *pc, __u64 *sp)

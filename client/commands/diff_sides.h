@@ -58,8 +58,8 @@ CLEANUP_DEFINE(struct diff_files *, diff_files, diff_files__clear)
 int diff_files__read(const char *const *paths, size_t n, const struct diff_selection *selection, struct diff_files *out,
 		     struct so_error *err);
 /*
- * Where source lines of native functions could not be read on one side, removes those of the same functions on the other
- * (client/diff/common_lines.h). *n: how many functions. -ENOMEM.
+ * Where source lines of native functions could not be read on one side, removes those of the same functions on the
+ * other (client/diff/common_lines.h). *n: how many functions. -ENOMEM.
  */
 int diff_files__keep_common_lines(struct diff_files *base, struct diff_files *now, size_t *n, struct so_error *err);
 /* The side that they are. */

@@ -19,7 +19,8 @@ int memory_look__wait(struct api_client *api, struct target *target, double dura
 
 /*
  * Where PyTorch's allocator cannot be watched: memory by CUDA call. why: the reason, which is said with what goes wrong
- * here. budget_percent: what the probes may cost of the process's time, 0: the default. *out is to be cleared in any case. -ENOTSUP: there is no CUDA in the process either.
+ * here. budget_percent: what the probes may cost of the process's time, 0: the default. *out is to be cleared in any
+ * case. -ENOTSUP: there is no CUDA in the process either.
  */
 int memory_look__by_call(struct session *session, pid_t pid, double duration_s, double budget_percent, const char *why,
 			 struct cuda_memory *out, struct so_error *err);

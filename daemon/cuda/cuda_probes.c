@@ -12,6 +12,7 @@
 #include "bpf/cuda/cuda.skel.h"
 #include "daemon/cuda/cuda_perf_events.h"
 #include "daemon/os/fd_closer.h"
+#include "daemon/os/log.h"
 #include "daemon/os/uprobe_links.h"
 #include "daemon/os/privileges.h"
 #include "stakeout/array.h"
@@ -106,7 +107,11 @@ static int load(const struct sampler_shared *shared, enum cuda_probe_kind kind, 
 {
 	int ret = load_with(shared, kind, true, out);
 
-	return ret == -E2BIG ? load_with(shared, kind, false, out) : ret;
+	if (ret != -E2BIG)
+		return ret;
+	log__info("CUDA probes: this kernel's verifier accepts only a simpler stack walk: a library that replaces another "
+		  "at its address is recognized at the next scan, and nested Python interpreters are not searched");
+	return load_with(shared, kind, false, out);
 }
 
 static bool is_supported(enum cuda_probe_kind kind)

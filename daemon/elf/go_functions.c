@@ -142,7 +142,9 @@ static bool read_number(const struct go_functions *f, size_t *at, uint32_t *out)
 	return false;
 }
 
-/* Pairs: how much the depth changes (its sign in the lowest bit), and for how many bytes of code. No change: the end. */
+/*
+ * Pairs: how much the depth changes (its sign in the lowest bit), and for how many bytes of code. No change: the end.
+ */
 int go_functions__depths(const struct go_functions *f, const struct go_function *function, go_depth_fn step,
 			 void *context)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The functions of a Go program, from the table that its runtime reads for stack traces. It is there in stripped
- * programs too, and says how deep the stack is at each instruction. Layout: Go's src/runtime/symtab.go (pcHeader, _func,
- * pcvalue), of 1.18 and later.
+ * programs too, and says how deep the stack is at each instruction. Layout: Go's src/runtime/symtab.go (pcHeader,
+ * _func, pcvalue), of 1.18 and later.
  */
 #ifndef STAKEOUT_GO_FUNCTIONS_H
 #define STAKEOUT_GO_FUNCTIONS_H

@@ -68,7 +68,7 @@ static bool is_file(struct process_memory *r, uint64_t address)
 		return false;
 	if (!ioctl(r->maps, MAP_QUERY, &query))
 		return query.inode || is_from_kernel(name);
-	/* A longer name than there is room for is none of the kernel's. */
+	/* The kernel's own names are shorter than this. */
 	if (errno == ENAMETOOLONG) {
 		query.name_size = 0;
 		query.name_address = 0;
@@ -94,7 +94,7 @@ static size_t pages_there(struct process_memory *r, uint64_t first, size_t n, bo
 		r->pagemap = open_file(r->pid, "pagemap");
 		r->tried = true;
 	}
-	/* Where it is not to be had, as without CONFIG_PROC_PAGE_MONITOR, and beyond all memory, the read itself says it. */
+	/* Without the file (no CONFIG_PROC_PAGE_MONITOR), and beyond all memory, the read itself fails. */
 	got = r->pagemap < 0 ? -1
 			     : pread(r->pagemap, states, n * sizeof(states[0]), (off_t)(first * sizeof(states[0])));
 	if (got < (ssize_t)sizeof(states[0]))

@@ -20,7 +20,7 @@ struct thread_catch_request {
 };
 
 struct thread_memory {
-	uint64_t base;    /* address of the first page: that of the red zone below rsp, or rsp's where that is not there */
+	uint64_t base;    /* address of the first page: the red zone's, or rsp's if that one is not in memory */
 	uint32_t n_pages; /* that are in memory, from the first one on */
 	/* As struct so_python_walk has them. */
 	uint32_t n_python;

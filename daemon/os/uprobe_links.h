@@ -17,8 +17,8 @@
 bool uprobe_links__supported(uint32_t type);
 /*
  * path: of the file; offsets and cookies: count of them, in it; pid: in that process alone. The link's descriptor;
- * -errno. -EOWNERDEAD: the process's first thread has ended. The kernel knows the process by that thread's memory, which
- * is gone, and would place no probe, without a word.
+ * -errno. -EOWNERDEAD: the process's first thread has ended. The kernel knows the process by that thread's memory,
+ * which is gone, and would place no probe, without a word.
  */
 int uprobe_links__make(int program_fd, uint32_t type, bool at_return, const char *path, const uint64_t *offsets,
 		       const uint64_t *cookies, uint32_t count, pid_t pid);

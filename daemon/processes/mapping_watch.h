@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the kernel reports of mappings that watched processes make: each asks for a scan. With the engine's lock held. */
+/*
+ * What the kernel reports of mappings that watched processes make: each asks for a scan. With the engine's lock held.
+ */
 #ifndef STAKEOUT_MAPPING_WATCH_H
 #define STAKEOUT_MAPPING_WATCH_H
 

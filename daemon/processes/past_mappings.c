@@ -180,7 +180,10 @@ static int copy_run(const struct so_mapping *all, const struct mapping_run *run,
 	return 0;
 }
 
-/* Goes through the changes in turn: `before` and `made` become what is left of what there was and what was mapped since. */
+/*
+ * Goes through the changes in turn: `before` and `made` become what is left of what there was and what was mapped
+ * since.
+ */
 static void follow(struct file_registry *registry, struct process *p, struct process_scan *scan,
 		   struct mapping_list *before, struct mapping_list *made)
 {
@@ -266,7 +269,9 @@ int past_mappings__list(const struct process *p, struct mapping_list *l)
 	return 0;
 }
 
-/* Puts a piece into a sorted list that has room for two more, where others are cut or make way. Returns the new number. */
+/*
+ * Puts a piece into a sorted list that has room for two more, where others are cut or make way. Returns the new number.
+ */
 static size_t lay_over(struct so_mapping *list, size_t n, const struct so_mapping *m)
 {
 	size_t first = ARRAY_BEFORE(i, n, list[i].end <= m->start), last = first;
@@ -289,7 +294,9 @@ static size_t lay_over(struct so_mapping *list, size_t n, const struct so_mappin
 	return n - (last - first) + n_pieces;
 }
 
-/* Of those that were at an address after the moment, the one that ended first was there at the moment: it is laid last. */
+/*
+ * Of those that were at an address after the moment, the one that ended first was there at the moment: it is laid last.
+ */
 size_t past_mappings__at(const struct so_mapping *all, const struct process *p, uint64_t when_ns,
 			 struct so_mapping **out)
 {

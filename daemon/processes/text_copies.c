@@ -41,7 +41,8 @@ static bool may_be_copy(const struct proc_map *map)
 }
 
 /*
- * The nearest file mapping below (step -1) or above (1) that is not a possible copy. adjoins: there is no gap in between.
+ * The nearest file mapping below (step -1) or above (1) that is not a possible copy. adjoins: there is no gap in
+ * between.
  */
 static const struct proc_map *neighbour(const struct proc_maps *maps, size_t i, size_t step, bool *adjoins)
 {

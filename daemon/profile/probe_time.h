@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Finds the samples that are the cost of stakeout's own uprobes: the kernel's handling of a probe (the trap, the single step)
- * and the BPF program that it runs.
+ * Finds the samples that are the cost of stakeout's own uprobes: the kernel's handling of a probe (the trap, the single
+ * step) and the BPF program that it runs.
  *
- * Kernel frames show that a uprobe is being handled. Whose it is follows from the BPF program, by its name, which also covers
- * probes of another stakeoutd. Samples without a BPF frame are attributed by evidence from others: a program of stakeout's
- * was sampled at the same instruction, or was the only kind sampled at probes of that process.
+ * Kernel frames show that a uprobe is being handled. Whose it is follows from the BPF program, by its name, which also
+ * covers probes of another stakeoutd. Samples without a BPF frame are attributed by evidence from others: a program of
+ * stakeout's was sampled at the same instruction, or was the only kind sampled at probes of that process.
  */
 #ifndef STAKEOUT_PROBE_TIME_H
 #define STAKEOUT_PROBE_TIME_H

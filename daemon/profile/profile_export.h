@@ -35,7 +35,9 @@ struct profile_source {
 /* For single stacks. source, builder: borrowed. NULL: out of memory. */
 struct profile_export;
 struct profile_export *profile_export__new(const struct profile_source *source, struct profile_builder *builder);
-/* Collects evidence of whose probes there are from all of the source's stacks (probe_time.h), before samples are added. */
+/*
+ * Collects evidence of whose probes there are from all of the source's stacks (probe_time.h), before samples are added.
+ */
 void profile_export__look_for_probes(struct profile_export *export);
 /* Adds a sample; labels->gil is filled in from the stack, labels->process from the pid. -ENOMEM. */
 int profile_export__stack(struct profile_export *export, struct stack *stack, uint64_t count,

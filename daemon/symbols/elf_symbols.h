@@ -2,8 +2,9 @@
 /*
  * Function symbols of one ELF file, from the first of these that has them: .symtab of the file itself, of its
  * separate debug file (by build-id, then by .gnu_debuglink, below the debug roots), .gnu_debugdata
- * (xz-compressed "mini debuginfo"), the table of a Go program (elf/go_functions.h), always completed by .dynsym. Of a file without full symbols that registers CUDA
- * kernels, their host functions have the kernels' names (cuda_registered.h). Compact: addresses are kept sorted, names
+ * (xz-compressed "mini debuginfo"), the table of a Go program (elf/go_functions.h), always completed by .dynsym. Of a
+ * file without full symbols that registers CUDA kernels, their host functions have the kernels' names
+ * (cuda_registered.h). Compact: addresses are kept sorted, names
  * stay in the file and are read when asked for.
  */
 #ifndef STAKEOUT_ELF_SYMBOLS_H

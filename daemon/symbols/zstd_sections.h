@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Debug sections that are compressed by zstd (gcc -gz=zstd, binutils 2.40), which elfutils before 0.189 cannot read. The
- * same file is laid out in memory with these sections as they were before: only what DWARF is read from is in it.
+ * Debug sections that are compressed by zstd (gcc -gz=zstd, binutils 2.40), which elfutils before 0.189 cannot read.
+ * The same file is laid out in memory with these sections as they were before: only what DWARF is read from is in it.
  */
 #ifndef STAKEOUT_ZSTD_SECTIONS_H
 #define STAKEOUT_ZSTD_SECTIONS_H

@@ -393,7 +393,9 @@ void allocations__add(struct allocations *a, pid_t tgid, struct allocations_foun
 		free_found(found);
 }
 
-/* One that was forked since, or has executed another program, is scanned. Libraries mapped since ask for it themselves. */
+/*
+ * One that was forked since, or has executed another program, is scanned. Libraries mapped since ask for it themselves.
+ */
 static void look_at_process(void *context, struct process *p)
 {
 	struct allocations *a = context;

@@ -52,7 +52,10 @@ static void count_mark(struct collector *c, struct target *t, const struct stack
 		steps__add(t, mark, sample);
 }
 
-/* A copy for the current window, with its own hash, if the stack has just-in-time compiled code. NULL: none is needed, or no memory. */
+/*
+ * A copy for the current window, with its own hash, if the stack has just-in-time compiled code. NULL: none is needed,
+ * or no memory.
+ */
 static struct stack *dated_stack(struct collector *c, const struct target *t, const struct stack *stack, uint64_t *hash)
 {
 	uint32_t window = jit_names__window(c->jits, &stack->record, stack->frames, hash);

@@ -134,7 +134,9 @@ void gpu_memory__add(struct gpu_memory *g, pid_t tgid, struct gpu_memory_found *
 	free(found);
 }
 
-/* One that was forked since, or has executed another program, is scanned. Libraries mapped since ask for it themselves. */
+/*
+ * One that was forked since, or has executed another program, is scanned. Libraries mapped since ask for it themselves.
+ */
 static void look_at_process(void *context, struct process *p)
 {
 	struct gpu_memory *g = context;

@@ -57,8 +57,8 @@ bool eh_frame__covers(const struct eh_frame *eh, uint64_t start, uint64_t end);
 const struct eh_frame_range *eh_frame__text_at(const struct eh_frame *eh, uint64_t address);
 
 /*
- * Reads code from the file, which must still be open; `eh` is a struct eh_frame. Returns how many of the bytes there are
- * from the address on, up to the end of its segment (an effect_read_fn of stack_code.h).
+ * Reads code from the file, which must still be open; `eh` is a struct eh_frame. Returns how many of the bytes there
+ * are from the address on, up to the end of its segment (an effect_read_fn of stack_code.h).
  */
 size_t eh_frame__read_code(void *eh, uint64_t address, void *buf, size_t size);
 

@@ -71,8 +71,9 @@ int stack_effect__follow_return(struct effect_reader *reader, effect_read_fn rea
 				struct effect_rows *out);
 
 /*
- * Whether a stack begins at a return address: no call lies before it and no return behind it, but a few instructions on a
- * trap, as in what C libraries put below a coroutine's first function (glibc's __start_context, boost.context's finish).
+ * Whether a stack begins at a return address: no call lies before it and no return behind it, but a few instructions on
+ * a trap, as in what C libraries put below a coroutine's first function (glibc's __start_context, boost.context's
+ * finish).
  */
 bool stack_effect__is_begin(struct effect_reader *reader, effect_read_fn read, void *context, uint64_t return_address);
 

@@ -184,8 +184,8 @@ static inline __attribute__((always_inline)) __u64 so_mix(__u64 hash, __u64 word
 }
 
 /*
- * 1 where a < b, else 0, without a branch: before 5.12 or so the verifier follows each way through each turn of a loop, and
- * gives up where there are too many.
+ * 1 where a < b, else 0, without a branch: before 5.12 or so the verifier follows each way through each turn of a loop,
+ * and gives up where there are too many.
  */
 static inline __attribute__((always_inline)) __u64 so_is_below(__u64 a, __u64 b)
 {

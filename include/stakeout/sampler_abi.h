@@ -206,7 +206,7 @@ struct so_stack_record {
 	 * stack, or 0.
 	 */
 	__u16 empty_calls, call_at;
-	__u32 names; /* set by the daemon: window that dates the names of JIT code (daemon/profile/jit_names.h); 0: newest names */
+	__u32 names; /* set by the daemon: window that dates the names of JIT code (jit_names.h); 0: newest names */
 };
 
 enum so_stack_flags {

@@ -822,11 +822,11 @@ static __always_inline bool uw_leads_to_caller(__u32 kind)
 }
 
 /*
- * Two trampolines of the kernel (arch/x86/kernel/uprobes.c), each at the start of a page that is no mapping here. Both save
- * three registers, make a system call, and pop them again:
+ * Two trampolines of the kernel (arch/x86/kernel/uprobes.c), each at the start of a page that is no mapping here. Both
+ * save three registers, make a system call, and pop them again:
  * - Since Linux 6.18 a probed five-byte nop is a call of uprobe_trampoline_entry, known by that call.
- * - Since 6.11 probed functions return to uretprobe_trampoline_entry. Behind the system call the probe is no longer on record,
- *   and the return address lies in the place of the outermost register: pop %r11; pop %rcx; ret.
+ * - Since 6.11 probed functions return to uretprobe_trampoline_entry. Behind the system call the probe is no longer on
+ *   record, and the return address lies in the place of the outermost register: pop %r11; pop %rcx; ret.
  */
 #define UW_TRAMPOLINE_BYTES   18
 #define UW_TRAMPOLINE_WORDS   4

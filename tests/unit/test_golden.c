@@ -173,8 +173,8 @@ static void test_overwritten_return_address(void **state)
 }
 
 /*
- * A return address into the same function at another depth: plausible frames, but it ends, and within the stack. It does
- * so at a word of 0, which looks like the beginning of a coroutine's.
+ * A return address into the same function at another depth: plausible frames, but it ends, and within the stack. It
+ * does so at a word of 0, which looks like the beginning of a coroutine's.
  */
 static void test_loop(void **state)
 {

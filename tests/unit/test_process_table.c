@@ -263,7 +263,10 @@ static void test_unchanged_run(void **state)
 	assert_int_equal(p->scans, 3);
 }
 
-/* The generation that was reported before the mappings were read is the one for which they are known, whatever they are. */
+/*
+ * The generation that was reported before the mappings were read is the one for which they are known, whatever they
+ * are.
+ */
 static void test_reported_generation(void **state)
 {
 	struct world *w = *state;
@@ -570,7 +573,8 @@ static void test_learned_code_that_cannot_be_read(void **state)
 				  .length = 32,
 				  .rule = { .cfa_kind = SO_CFA_REG, .cfa_reg = SO_REG_RSP, .cfa_off = 24 } };
 	const struct effect_rows rows = { .rows = &row, .n = 1 };
-	void *code = mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	void *code = mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+			  -1, 0);
 	struct world *w = *state;
 	struct process *p = add(w, getpid(), 0);
 	struct learned_mapping *learned;

@@ -360,7 +360,9 @@ static void test_python(void **state)
 	assert_int_equal(location_of(w, 1, 3)->address, w->vaddr + 0x1000);
 }
 
-/* A call of the loop that has no frames is not complete, unless it may begin or end, or no interpreter was known yet. */
+/*
+ * A call of the loop that has no frames is not complete, unless it may begin or end, or no interpreter was known yet.
+ */
 static void test_python_missing(void **state)
 {
 	static const struct {

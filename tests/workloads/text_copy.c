@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Runs from a copy of its own text in anonymous memory, as programs that want it in huge pages do: the pages of its code
- * are copied and moved to where they were. Usage: text_copy [seconds]
+ * Runs from a copy of its own text in anonymous memory, as programs that want it in huge pages do: the pages of its
+ * code are copied and moved to where they were. Usage: text_copy [seconds]
  */
 #include <string.h>
 #include <sys/mman.h>
